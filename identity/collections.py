@@ -34,6 +34,7 @@ from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families, UserConsents
 from identity.store.federation_state import FederationStates
 from identity.store.group_members import GroupMembers
+from identity.store.groups import Groups
 from identity.store.identity_provider_links import IdentityProviderLinks
 from identity.store.identity_providers import IdentityProviders
 from identity.store.keys import Keys
@@ -99,6 +100,7 @@ _CLASSES: Mapping[str, type[Documents]] = {
     "entities": Entities,
     "entity_grants": EntityGrants,
     "group_members": GroupMembers,
+    "groups": Groups,
     "identity_providers": IdentityProviders,
     "keys": Keys,
 }

@@ -138,8 +138,10 @@ async def test_resource_types_and_schemas_describe_the_resources(client: ScimCli
     schemas = await client.ask("GET", "/Schemas")
     assert [one["id"] for one in schemas["Resources"]] == [USER, ENTERPRISE, GROUP]
     assert await client.ask("GET", f"/Schemas/{GROUP}") == schemas["Resources"][2]
-    for path in ("/ResourceTypes/Pet", "/Schemas/urn:x", "/Me"):
+    for path in ("/ResourceTypes/Pet", "/Schemas/urn:x", "/Devices"):
         assert await client.refused("GET", path) == (404, None)
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        assert await client.refused(method, "/Me") == (501, None)
     assert await client.refused("GET", "/Schemas", params={"filter": 'id eq "x"'}) == (403, None)
     assert await client.refused("POST", "/Schemas", {}) == (405, None)
 

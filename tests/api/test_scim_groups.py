@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import scim
+from tests import internals, scim
 from tests.conftest import UNKNOWN_ID
 from tests.receiver import Receiver
 from tests.scim import GROUP, ScimClient
@@ -57,6 +57,15 @@ async def test_created_group_has_its_members(client: ScimClient) -> None:
     reference = {"value": shown["id"], "$ref": shown["meta"]["location"], "type": "direct", "display": "Tour Guides"}
     assert user["groups"] == [reference]
     assert await client.found("/Users", f'groups.value eq "{shown["id"]}"') != []
+
+
+@pytest.mark.requirement("scim-4")
+async def test_lookup_by_external_id_reads_one_group(service: app.Service, client: ScimClient) -> None:
+    wanted, *_ = [await client.make_group(externalId=new_id()) for _ in range(3)]
+    by_id = {"tenantId": client.tenant["id"], "private.externalId": wanted["externalId"]}
+    plan = await internals.database(service).collection("groups").find(by_id).explain()
+    assert plan["executionStats"]["totalDocsExamined"] == 1
+    assert await client.found("/Groups", f'externalId eq "{wanted["externalId"]}"') == [wanted["id"]]
 
 
 @pytest.mark.parametrize("member", [UNKNOWN_ID, "no-uuid", 7, None])

@@ -258,6 +258,18 @@ class SchemaHandler(SchemasHandler):
         return await self.found(call, schema_id)
 
 
+class MeHandler(ScimHandler):
+    """The alias of the authenticated user (RFC 7644 section 3.11): clients are entities, not users."""
+
+    @endpoint(answer={}, **_COMMON)
+    async def get(self, call: Call) -> Reply:
+        """Refuse."""
+        await self.scim_call(call)
+        raise ScimError(501, "/Me is not supported: clients are entities, not users.")
+
+    post = put = patch = delete = get
+
+
 class UnknownPathHandler(ScimHandler):
     """Paths that the protocol does not define."""
 
@@ -287,5 +299,6 @@ ROUTES = [
     Route(f"{_ROOT}/ResourceTypes/{{resource_type_id}}", ResourceTypeHandler),
     Route(f"{_ROOT}/Schemas", SchemasHandler),
     Route(f"{_ROOT}/Schemas/{{schema_id}}", SchemaHandler),
+    Route(f"{_ROOT}/Me", MeHandler),
     Route(f"{_ROOT}/{{path}}", UnknownPathHandler),
 ]

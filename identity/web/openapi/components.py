@@ -87,7 +87,7 @@ class Components:
             return self._convert_reference(node, file, use, closed=closed)
         result: Document = {}
         for key, value in node.items():
-            if key in _OMITTED or key.startswith("x-") or _is_empty_default(key, value):
+            if key in _OMITTED or key.startswith("x-") or _is_object_default(key, value):
                 continue
             if key in _MAPS:
                 members = {name: child for name, child in value.items() if _is_visible(child, use)}
@@ -113,7 +113,7 @@ class Components:
     def _convert_reference(self, node: Document, file: str, use: Use, *, closed: bool) -> Document:
         target, _, pointer = node["$ref"].partition("#")
         kept = {key: value for key, value in node.items() if key != "$ref" and not key.startswith("x-")}
-        siblings = {key: value for key, value in kept.items() if not _is_empty_default(key, value)}
+        siblings = {key: value for key, value in kept.items() if not _is_object_default(key, value)}
         if siblings.keys() <= _ANNOTATIONS:
             siblings = {key: value for key, value in siblings.items() if key != "default" or use is Use.REQUEST}
             return {**self.part(target or file, pointer, use), **siblings}
@@ -174,9 +174,9 @@ def _apply_use(schema: Document, node: Document, use: Use, *, closed: bool) -> D
     return schema
 
 
-def _is_empty_default(key: str, value: Any) -> bool:
-    """Return whether this is the default of an object whose members have defaults, which generators render as is."""
-    return key == "default" and value == {}
+def _is_object_default(key: str, value: Any) -> bool:
+    """Return whether this is a default with objects, which generators of clients render as invalid code."""
+    return key == "default" and (isinstance(value, dict) or (isinstance(value, list) and dict in map(type, value)))
 
 
 def _is_visible(child: Any, use: Use) -> bool:
