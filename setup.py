@@ -80,6 +80,8 @@ setup(
         "tornado>=6.6.1,<7",
         # 8.1.0 hands out connections that the server closed when idle.
         "redis==8.0.1",
+        # The parser of redis-py in C, used where it is installed.
+        "hiredis>=3.2,<4",
         "motor>=3.7.1,<4",
         "pymongo>=4.15,<5",
         "jsonschema>=4.26,<5",
