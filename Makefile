@@ -55,7 +55,7 @@ bench: debian-bench $(VENV)/.installed-test  ## measure start-up time, memory an
 chaos: debian-run $(VENV)/.installed-test  ## inject faults under load and check that none of CHAOS_EVENTS (100000) events is lost
 	@$(PYTHON) -m chaos --events $(CHAOS_EVENTS) --seed $(CHAOS_SEED)
 
-ha: debian-run $(VENV)/.installed-test  ## kill primaries and masters under load (HA= chooses scenarios), and check that nothing is lost
+ha: debian-run $(VENV)/.installed-run  ## kill or cut off primaries and masters under load (HA= chooses scenarios), and check that nothing is lost
 	@$(PYTHON) -m ha --only "$(HA)"
 
 docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requirements.md (requirements and their tests)

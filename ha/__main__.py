@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import sys
 import tempfile
 import time
@@ -15,14 +16,16 @@ from pathlib import Path
 from bench import programs
 from bench.instance import API_KEY, TENANT_ID
 from bench.programs import Program
-from ha import mongo_servers, redis_servers
+from ha import mongo_servers, networks, redis_servers, tls
 from ha.load import APPLICATION_ID, Load
+from identity import termination
 from identity.store.embedded.stores import EmbeddedStores
 
 _BEFORE_SECONDS = 5
 _AFTER_SECONDS = 25
 _WINDOW_SECONDS = 15
 """No request may fail later than this after the fault."""
+_PARTITION_SECONDS = 20
 _KICKSTART = f"""
 variables: {{defaultTenantId: "{TENANT_ID}"}}
 apiKeys: [{{key: "{API_KEY}", description: "fail-over tests"}}]
@@ -76,23 +79,29 @@ async def _embedded(folder: Path, *, mongodb: bool, redis: bool) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _sentinel(folder: Path) -> AsyncIterator[Deployment]:
-    async with (
-        _embedded(folder, mongodb=True, redis=False) as stores,
-        redis_servers.replicated(folder, servers=3, sentinels=3) as redis,
-    ):
+async def _sentinel(folder: Path, *, is_tls: bool = False, is_partition: bool = False) -> AsyncIterator[Deployment]:
+    with _network(is_partition) as network:
+        setup = redis_servers.Setup(folder, tls.create(folder) if is_tls else None, network)
+        async with (
+            _embedded(folder, mongodb=True, redis=False) as stores,
+            redis_servers.replicated(setup, servers=3, sentinels=3) as redis,
+        ):
 
-        async def kill() -> None:
-            (await redis.master()).kill()
+            async def fault() -> None:
+                if is_partition:
+                    await redis.isolate_master(_PARTITION_SECONDS)
+                else:
+                    (await redis.master()).kill()
 
-        yield Deployment(folder, {"mongodb__uri": str(stores.mongodb_uri), "redis__url": redis.url}, kill)
+            yield Deployment(folder, {"mongodb__uri": str(stores.mongodb_uri), "redis__url": redis.url}, fault)
 
 
 @contextlib.asynccontextmanager
-async def _cluster(folder: Path) -> AsyncIterator[Deployment]:
+async def _cluster(folder: Path, *, is_tls: bool = False) -> AsyncIterator[Deployment]:
+    setup = redis_servers.Setup(folder, tls.create(folder) if is_tls else None)
     async with (
         _embedded(folder, mongodb=True, redis=False) as stores,
-        redis_servers.sharded(folder, masters=3, replicas_each=1) as redis,
+        redis_servers.sharded(setup, masters=3, replicas_each=1) as redis,
     ):
 
         async def kill() -> None:
@@ -101,17 +110,28 @@ async def _cluster(folder: Path) -> AsyncIterator[Deployment]:
         yield Deployment(folder, {"mongodb__uri": str(stores.mongodb_uri), "redis__url": redis.url}, kill)
 
 
-def _replica_set(fault: Callable[[mongo_servers.ReplicaSet], Awaitable[None]]) -> Scenario:
+def _replica_set(
+    fault: Callable[[mongo_servers.ReplicaSet], Awaitable[None]],
+    *,
+    is_tls: bool = False,
+    is_partition: bool = False,
+    settings: Mapping[str, int] = mongo_servers.SETTINGS,
+) -> Scenario:
     @contextlib.asynccontextmanager
     async def scenario(folder: Path) -> AsyncIterator[Deployment]:
-        async with (
-            mongo_servers.running(folder) as mongo,
-            _embedded(folder, mongodb=False, redis=True) as stores,
-        ):
-            settings = {"mongodb__uri": mongo.uri, "redis__url": str(stores.redis_url)}
-            yield Deployment(folder, settings, lambda: fault(mongo))
+        with _network(is_partition) as network:
+            async with (
+                mongo_servers.running(folder, network, tls.create(folder) if is_tls else None, settings) as mongo,
+                _embedded(folder, mongodb=False, redis=True) as stores,
+            ):
+                addresses = {"mongodb__uri": mongo.uri, "redis__url": str(stores.redis_url)}
+                yield Deployment(folder, addresses, lambda: fault(mongo))
 
     return scenario
+
+
+def _network(is_needed: bool) -> contextlib.AbstractContextManager[networks.Network | None]:
+    return networks.running() if is_needed else contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager
@@ -136,11 +156,40 @@ SCENARIOS: Mapping[str, tuple[Scenario, int]] = {
     "mongodb: primary killed": (_replica_set(lambda mongo: mongo.kill_primary()), 2),
     "mongodb: primary steps down": (_replica_set(lambda mongo: mongo.step_down()), 2),
     "mongodb: primary suspended for 10 s": (_replica_set(lambda mongo: mongo.freeze_primary(10)), 2),
+    "mongodb: primary suspended for 20 s, short heartbeats": (
+        _replica_set(lambda mongo: mongo.freeze_primary(20), settings=mongo_servers.SHORT_HEARTBEATS),
+        2,
+    ),
+    "mongodb: partition of the primary": (
+        _replica_set(lambda mongo: mongo.isolate_primary(_PARTITION_SECONDS), is_partition=True),
+        2,
+    ),
+    "mongodb: partition of the primary, short heartbeats": (
+        _replica_set(
+            lambda mongo: mongo.isolate_primary(_PARTITION_SECONDS),
+            is_partition=True,
+            settings=mongo_servers.SHORT_HEARTBEATS,
+        ),
+        2,
+    ),
+    "mongodb with TLS and users: primary killed": (_replica_set(lambda mongo: mongo.kill_primary(), is_tls=True), 2),
     "sentinel: master killed": (_sentinel, 2),
+    "sentinel: partition of the master": (functools.partial(_sentinel, is_partition=True), 2),
+    "sentinel with TLS and passwords: master killed": (functools.partial(_sentinel, is_tls=True), 2),
     "cluster: master killed": (_cluster, 2),
+    "cluster with TLS and passwords: master killed": (functools.partial(_cluster, is_tls=True), 2),
     "rolling restart of four processes": (_rolling, 4),
 }
 """Each scenario, and its number of processes."""
+
+
+def _missing(name: str) -> str | None:
+    """What this machine lacks for a scenario, or None."""
+    if "partition" in name:
+        return networks.missing()
+    if "TLS" in name and "mongodb" not in name and redis_servers.tls_program() is None:
+        return "a valkey-server or redis-server with TLS"
+    return None
 
 
 async def run(name: str, workers: int) -> bool:
@@ -187,8 +236,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="run the scenarios whose name contains this text")
     parser.add_argument("--workers", type=int, default=4)
     options = parser.parse_args()
-    names = [name for name in SCENARIOS if options.only in name]
-    results = [asyncio.run(run(name, options.workers)) for name in names]
+    chosen = [name for name in SCENARIOS if options.only in name]
+    lacking = {name: missing for name in chosen if (missing := _missing(name))}
+    for name, missing in lacking.items():
+        print(f"{name}: left out, it takes {missing}")
+    names = [name for name in chosen if name not in lacking]
+    results = [termination.run(run(name, options.workers)) for name in names]
     failed = [name for name, is_fine in zip(names, results, strict=True) if not is_fine]
     print("failed: " + ", ".join(failed) if failed else "nothing lost, nothing doubled, no failure after the window")
     return 1 if failed or not names else 0

@@ -75,7 +75,7 @@ async def test_unusable_address_is_named(url, message):
 @pytest.mark.requirement("operate-6")
 async def test_connection_through_sentinel():
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        async with redis_servers.replicated(Path(folder), servers=1, sentinels=1) as running:
+        async with redis_servers.replicated(redis_servers.Setup(Path(folder)), servers=1, sentinels=1) as running:
             redis = Redis(running.url, new_id())
             await redis.check()
             await redis.set_hash(redis.key("a"), {"member": "value"}, 60)
@@ -87,7 +87,7 @@ async def test_connection_through_sentinel():
 async def cluster() -> AsyncIterator[Redis]:
     """A connection to a cluster of three nodes. `make ha` runs all tests of the stores on one."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        async with redis_servers.sharded(Path(folder), masters=3, replicas_each=0) as running:
+        async with redis_servers.sharded(redis_servers.Setup(Path(folder)), masters=3, replicas_each=0) as running:
             connected = Redis(running.url, new_id())
             yield connected
             await connected.close()
