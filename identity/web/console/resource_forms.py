@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.objects import patch as patches
 from identity.web.console import layouts, values
-from identity.web.console.resource_handlers import READ_ONLY, TENANT_HEADER, FormHandler
+from identity.web.console.resource_handlers import READ_ONLY, TENANT_FIELD, TENANT_HEADER, FormHandler
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-
-TENANT_FIELD: Final = "console.tenantId"
 
 
 class NewHandler(FormHandler):

@@ -9,13 +9,14 @@ from typing import Any, Final
 from identity.call import Document
 from identity.errors import NotFound
 from identity.ids import parse_id
-from identity.web.console import forms, layouts, uploads
+from identity.web.console import admin_forms, forms, layouts, uploads
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
 from identity.web.endpoint import Reply
 from identity.web.internal_requests import InternalResponse
 
+TENANT_FIELD: Final = "console.tenantId"
 TENANT_HEADER: Final = "X-FusionAuth-TenantId"
 READ_ONLY: Final = ("id", "insertInstant", "lastUpdateInstant")
 FREE_TEXT: Final = "text"
@@ -159,8 +160,17 @@ class FormHandler(ResourceHandler):
     ) -> list[forms.Group]:
         """Return the fields with the values of a document."""
         options = await self.reference_options()
+        layout, schema = await self.arranged(document)
         wanted = self.preset.members if is_new and self.preset is not None else ()
-        return forms.groups(self.schema, self.layout, document, options, errors, is_new=is_new, wanted=wanted)
+        return forms.groups(schema, layout, document, options, errors, is_new=is_new, wanted=wanted)
+
+    async def arranged(self, document: Document) -> tuple[Layout, Mapping[str, Any]]:
+        """Return the layout and the schema of the form; those of users may come from a form of the tenant."""
+        if self.slug != "users" or self.administrator.authority is None:
+            return self.layout, self.schema
+        named = document.get("tenantId") or self.field(TENANT_FIELD) or self.administrator.authority.tenant_id
+        tenant_id = named or self.services.runtime.default_tenant_id
+        return await admin_forms.arrange(self.services, tenant_id, self.layout, self.schema)
 
     def defaults(self) -> Document:
         """Return the values that fit the kind of the new object."""

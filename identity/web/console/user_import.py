@@ -24,8 +24,8 @@ from identity.web import json_body
 from identity.web.base_handlers import Route
 from identity.web.console import layouts, navigation, render, uploads
 from identity.web.console.handlers import SESSION_COOKIE
-from identity.web.console.resource_forms import TENANT_FIELD, NewHandler
-from identity.web.console.resource_handlers import TENANT_HEADER
+from identity.web.console.resource_forms import NewHandler
+from identity.web.console.resource_handlers import TENANT_FIELD, TENANT_HEADER
 from identity.web.console.uploads import MultipartForm
 from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy, endpoint
 from identity.web.internal_requests import InternalResponse
