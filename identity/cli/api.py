@@ -21,6 +21,7 @@ _HINTS: Final = {
     403: "the API key lacks a permission",
     404: "there is no such object",
 }
+_MANAGER_HINT: Final = "the API key is missing or not that of a key manager; set IDENTITY_API_KEY, or use --local"
 
 Json = dict[str, Any]
 
@@ -128,7 +129,14 @@ class Api:
 
 
 def _refuse(method: str, path: str, status: int, text: str) -> NoReturn:
-    hint = _HINTS.get(status, "the request was refused" if status < 500 else "the service reports an error of its own")
+    is_for_managers = status == 401 and path.startswith("/api/api-key")
+    hint = (
+        _MANAGER_HINT
+        if is_for_managers
+        else _HINTS.get(
+            status, "the request was refused" if status < 500 else "the service reports an error of its own"
+        )
+    )
     lines = (f"{method} {path.partition('?')[0]}: {status}: {hint}", *(f"  {error}" for error in _errors(text)))
     default = RefusedError if status < 500 else ApiError
     raise _ERRORS.get(status, default)("\n".join(lines))

@@ -80,9 +80,13 @@ def find_user(api: Api, tenant_id: str, **query: str) -> Json | None:
 
 def get_user(api: Api, wanted: str, tenant_id: str | None) -> Json:
     """Return the user with an id or login id. Raises ApiError."""
-    if re.fullmatch(r"[0-9a-fA-F-]{36}", wanted):
-        found = api.send("GET", f"{_USERS}/{wanted}", tenant_id=tenant_id)
-    else:
-        found = api.send("GET", _USERS, query={"loginId": wanted}, tenant_id=tenant_id)
+    try:
+        if re.fullmatch(r"[0-9a-fA-F-]{36}", wanted):
+            found = api.send("GET", f"{_USERS}/{wanted}", tenant_id=tenant_id)
+        else:
+            found = api.send("GET", _USERS, query={"loginId": wanted}, tenant_id=tenant_id)
+    except NotFoundError as error:
+        scope = "" if tenant_id is None else f" in the tenant {tenant_id}"
+        raise NotFoundError(f"there is no user with the id or login id [{wanted}]{scope}") from error
     user: Json = found["user"]
     return user
