@@ -151,10 +151,9 @@ class Service:
             return
         async with self._private_server(application) as local_url:
             with web.access_log_suspended(application):
-                outcome = await kickstart.run(self.services, self._source, self.base_url, local_url)
-        if outcome.announce:
-            self.announcement = outcome.announce
-            _keep_announcement(self.services.config, outcome.announce)
+                self.announcement = await kickstart.run(self.services, self._source, self.base_url, local_url)
+        if self.announcement:
+            _keep_announcement(self.services.config, self.announcement)
 
 
 async def build(config: Config, *, role: str = "all", clock: Clock | None = None) -> Service:

@@ -109,7 +109,6 @@ class Response:
     headers: Mapping[str, str]
     body: bytes
     url: str
-    duration_ms: int
     truncated: bool = False
 
 
@@ -227,7 +226,6 @@ class _Transfer:
         self._ca_file = ca_file
         self._proxy = proxy
         self._resolve_entry = resolve_entry
-        self._started = time.monotonic()
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
         self._body = bytearray()
@@ -348,7 +346,6 @@ class _Transfer:
             headers=self._headers,
             body=bytes(self._body),
             url=self.request.url,
-            duration_ms=round((time.monotonic() - self._started) * 1000),
             truncated=self._truncated,
         )
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import same_secret
 from identity.store.cache import Cache, ChangeStreamStatus
 from identity.store.documents import Documents, Tenant
-from identity.store.mongo import Database, Session
+from identity.store.mongo import Database
 from identity.store.vault import Vault
 
 UNIQUE = (
@@ -60,7 +59,6 @@ class ApiKeys(Documents):
             document = {name: value for name, value in document.items() if name != "key"}
         return super()._encode(tenant_id, document)
 
-    async def any_exists(self, session: Session | None = None) -> bool:
+    async def any_exists(self) -> bool:
         """Whether the instance has any API key."""
-        query: dict[str, Any] = {}
-        return await self._collection.find_one(query, session=session) is not None
+        return await self._collection.find_one({}) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import ipaddress
 import urllib.parse
@@ -34,14 +33,6 @@ _BOOLEAN = {"type": "boolean"}
 _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class KickstartResult:
-    """Whether this process ran the kickstart; `announce` holds the values that the operator is shown once."""
-
-    ran: bool
-    announce: Mapping[str, str]
-
-
 def read_source(file: Path, environ: Mapping[str, str]) -> Source:
     """The kickstart file. Raises StartupError when it cannot be read."""
     try:
@@ -57,8 +48,8 @@ def _read_included(folder: Path, name: str) -> str:
     return (folder / name).read_text("utf-8")
 
 
-async def run(services: Services, source: Source, base_url: str, local_url: str) -> KickstartResult:
-    """Run the kickstart unless the instance is already set up.
+async def run(services: Services, source: Source, base_url: str, local_url: str) -> Mapping[str, str]:
+    """Run the kickstart unless the instance is set up already; return the values that the operator is shown once.
 
     `base_url` is the public URL of the instance, `local_url` the address on which this process serves requests.
 
@@ -74,12 +65,12 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
     if state == "failed":
         _log.warning("an earlier kickstart failed; the instance is left as it is")
         await services.runtime.instance.finish_kickstart("failed")
-        return KickstartResult(ran=False, announce={})
+        return {}
     if state == "done":
-        return KickstartResult(ran=False, announce={})
+        return {}
     if not await bootstrap.is_untouched(services):
         await services.runtime.instance.finish_kickstart("done")
-        return KickstartResult(ran=False, announce={})
+        return {}
     kickstart = await _evaluated(services, source, base_url)
     try:
         await _perform(services, call, kickstart, owner, local_url)
@@ -87,7 +78,7 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
         await services.runtime.instance.finish_kickstart("failed")
         raise
     await _announce_success(services, call)
-    return KickstartResult(ran=True, announce=kickstart.announce)
+    return kickstart.announce
 
 
 async def _evaluated(services: Services, source: Source, base_url: str) -> Kickstart:

@@ -31,9 +31,7 @@ class Web:
         self.asked.append(request.url)
         if self.hanging is not None:
             await self.hanging.wait()
-        return Response(
-            status=self.status, headers={}, body=self.body, url=request.url, duration_ms=1, truncated=self.truncated
-        )
+        return Response(status=self.status, headers={}, body=self.body, url=request.url, truncated=self.truncated)
 
     async def close(self) -> None:
         pass

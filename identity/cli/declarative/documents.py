@@ -104,8 +104,9 @@ def of_file(
     else:
         name = f"{kind.name}/{tenant_id}/{content.get('name', '')}"
         object_id = kind.name if kind.is_singleton else str(document.get("id") or uuid.uuid5(_NAMESPACE, name))
-    for path in _nulls(content):
-        put(tidy, path, None)
+    for path, member in secret_references.leaves(content, ()):
+        if member is None:
+            put(tidy, path, None)
     return Object(kind, object_id, tenant_id, _ordered(kind, tidy), references, unresolved), problems
 
 
@@ -265,10 +266,6 @@ def with_ids(value: Any, ids: Mapping[str, str]) -> Any:
 def equal(one: Any, other: Any) -> bool:
     """Return whether two values are the same JSON."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _nulls(value: Any, path: Path = ()) -> Iterator[Path]:
-    return (found for found, member in secret_references.leaves(value, path) if member is None)
 
 
 def put(content: Document, path: Path, value: Any) -> None:

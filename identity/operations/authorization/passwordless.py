@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import urllib.parse
-from collections.abc import Iterable
 from typing import Final
 
 import orjson
@@ -177,13 +176,7 @@ async def begin(
 
 
 async def send_to(
-    services: Services,
-    call: Call,
-    client: Client,
-    login_id: str,
-    *,
-    types: Iterable[str] = user_rules.LOGIN_ID_TYPES,
-    state: Document | None = None,
+    services: Services, call: Call, client: Client, login_id: str, *, state: Document | None
 ) -> StartedLogin:
     """Start a login and send its code; for an unknown login id start a decoy, which sends nothing.
 
@@ -192,7 +185,7 @@ async def send_to(
     """
     template = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
-    user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, types)
+    user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, user_rules.LOGIN_ID_TYPES)
     owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     started = await begin(services, client, owner, state=state)

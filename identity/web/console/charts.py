@@ -44,7 +44,7 @@ def by_day(counts: Iterable[Mapping[str, Any]], unit_hours: int, days: Sequence[
     return [found.get(day, 0) for day in days]
 
 
-def chart(title: str, values: Sequence[int], days: Sequence[datetime.date], total: int | None = None) -> Chart:
+def chart(title: str, values: Sequence[int], days: Sequence[datetime.date]) -> Chart:
     """Return the chart of one value per day."""
     highest = max(values, default=0)
     step = _WIDTH / max(len(values), 1)
@@ -53,6 +53,6 @@ def chart(title: str, values: Sequence[int], days: Sequence[datetime.date], tota
         height = round(value / highest * (_HEIGHT - 4), 1) if highest else 0
         label = f"{day.isoformat()}: {value}"
         bars.append(Bar(round(index * step, 1), _HEIGHT - height, round(step * (1 - _GAP), 1), height, label))
-    summed = sum(values) if total is None else total
+    summed = sum(values)
     span = f"{days[0].isoformat()} to {days[-1].isoformat()}" if days else ""
     return Chart(title, summed, bars, f"{title}: {summed} from {span}, at most {highest} a day")
