@@ -12,7 +12,7 @@ from typing import Final, Literal
 from identity.call import Document
 from identity.domain.objects import catalogues
 
-Kind = Literal["emailChange", "forgotPassword", "loginCode", "loginLink", "verifyNewEmail"]
+Kind = Literal["emailChange", "forgotPassword", "loginCode", "loginLink", "phoneChange", "verifyNewEmail"]
 
 LAYOUT: Final = Path(__file__).with_name("builtin_mail.html").read_text("utf-8")
 _PLACEHOLDER: Final = "{0}"
@@ -21,7 +21,8 @@ _VALUES: Final = {"emailChange": "${previousEmail}"}
 
 _CODES: Final = {"loginCode": "oneTimeCode", "verifyNewEmail": "verificationOneTimeCode"}
 """Kind of mail -> the value that holds its code, if there is one."""
-_WITHOUT_LINK: Final = frozenset({"loginCode"})
+_WITHOUT_LINK: Final = frozenset({"loginCode", "phoneChange"})
+_CHANGES: Final = frozenset({"emailChange", "phoneChange"})
 _BUTTON: Final = (
     '<p style="margin:0 0 20px;"><a class="button" href="${link}" style="display:inline-block;padding:12px 20px;'
     'border-radius:8px;background:#1f4fd1;color:#fdfdfe;font-weight:600;text-decoration:none;">%s</a></p>'
@@ -48,7 +49,7 @@ def template(mail: BuiltinMail, locales: Iterable[str]) -> Document:
 def _template(kind: Kind, language: str) -> Document:
     texts = {**catalogues.texts(catalogues.SOURCE_LANGUAGE), **catalogues.texts(language)}
     own = {part: texts.get(f"mail.{kind}.{part}", "") for part in ("subject", "text", "button")}
-    ignore = texts["mail.ignoreChange" if kind == "emailChange" else "mail.ignore"]
+    ignore = texts["mail.ignoreChange" if kind in _CHANGES else "mail.ignore"]
     return {
         "name": f"Built-in: {kind} ({language})",
         "defaultSubject": own["subject"],

@@ -19,6 +19,7 @@ from identity.operations.login_transactions.authorization_steps import Authoriza
 PAGES: Final = (
     "/account",
     "/account/edit",
+    "/account/phone",
     "/account/password",
     "/account/two-factor",
     "/account/sessions",

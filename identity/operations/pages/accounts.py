@@ -28,7 +28,7 @@ from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
 from identity.operations.users import users
-from identity.operations.verification import email_change_requests, email_changes
+from identity.operations.verification import email_change_requests, email_changes, phone_changes
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
 from identity.store.rate_limits import Limit
@@ -142,6 +142,22 @@ async def edit(services: Services, call: Call, account: Account, form: Mapping[s
     if not is_new_email:
         return None
     return await email_change_requests.request_change(services, inside, client, account.user, email)
+
+
+def may_change_phone(account: Account) -> bool:
+    """Whether the user can change the phone number: the tenant sends codes, and the user can confirm the change."""
+    return phone_changes.is_offered(account.client.tenant) and confirmation_of(account) is not None
+
+
+async def request_phone_change(services: Services, call: Call, account: Account, form: Mapping[str, str]) -> None:
+    """Start the change of the phone number. It requires the current password or a two-factor code.
+
+    Raises Invalid, and Unavailable when a limit of messages is exceeded.
+    """
+    tenant = account.client.tenant
+    await require_confirmation(services, call, account, form)
+    number = await phone_changes.require_usable(services, call, tenant, account.user, form.get(phone_changes.PATH, ""))
+    await phone_changes.start(services, call, tenant, account.user, number)
 
 
 async def send_confirmation(services: Services, call: Call, account: Account, method_id: str) -> None:

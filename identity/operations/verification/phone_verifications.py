@@ -34,6 +34,12 @@ def strategy(tenant: Document) -> str:
     return "ClickableLink" if is_link else FORM_FIELD
 
 
+def can_send(tenant: Document) -> bool:
+    """Whether the tenant names a messenger and a template for verifications."""
+    settings = _settings(tenant)
+    return all(isinstance(settings.get(name), str) for name in ("messengerId", "verificationTemplateId"))
+
+
 async def send(
     services: Services, call: Call, tenant: Document, number: str, user: Document | None, started: OpenVerification
 ) -> bool:

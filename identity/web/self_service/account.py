@@ -39,6 +39,7 @@ _CHANGED: Final = {
     "data": "account.changed",
     "email": "account.emailPending",
     "password": "account.passwordChanged",
+    "phone": "account.phoneChanged",
 }
 """Value of the parameter `changed` -> page text."""
 
@@ -178,6 +179,7 @@ class HomeHandler(AccountHandler):
             "nothing": theme["account.nothing"],
             "buttons": [
                 (theme["account.edit"], context.url("/account/edit")),
+                *_phone_button(context, account),
                 (theme["account.password"], context.url("/account/password")),
                 (theme["account.twoFactor"], context.url("/account/two-factor")),
                 *_passkey_button(self, context, account),
@@ -229,6 +231,12 @@ def _delete_button(context: PageContext, account: Account) -> list[tuple[str, st
     """Return the button that deletes the account, if the tenant allows it."""
     may_delete = account_data.may_delete(account)
     return [(context.theme["account.delete"], context.url("/account/delete"))] if may_delete else []
+
+
+def _phone_button(context: PageContext, account: Account) -> list[tuple[str, str]]:
+    """Return the button that changes the phone number, if the user can."""
+    may_change = accounts.may_change_phone(account)
+    return [(context.theme["accountPhone.heading"], context.url("/account/phone"))] if may_change else []
 
 
 def _passkey_button(handler: AccountHandler, context: PageContext, account: Account) -> list[tuple[str, str]]:
