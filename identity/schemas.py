@@ -189,22 +189,28 @@ def _tidied_text(node: Node, text: str) -> str | None:
 
 def _shown(node: Node, value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _shown(child_of(node, name), member)
-            for name, member in value.items()
-            if member is not None and _is_shown(node, name, member)
-        }
+        properties, has_others = node.get("properties"), "properties" not in node or "additionalProperties" in node
+        shown = {}
+        for name, member in value.items():
+            child = properties.get(name) if properties else None
+            if (
+                member is None
+                or (child is None and not has_others)
+                or (child is not None and _is_hidden(child, member))
+            ):
+                continue
+            # Most members are plain values, and a call for each costs as much as all the rest.
+            is_plain = not isinstance(member, dict | list)
+            shown[name] = member if is_plain else _shown(child_of(node, name), member)
+        return shown
     if isinstance(value, list):
-        return [_shown(child_of(node, 0), item) for item in value]
+        child = child_of(node, 0)
+        return [_shown(child, item) for item in value]
     return value
 
 
-def _is_shown(node: Node, name: str, value: Any) -> bool:
-    properties = node.get("properties")
-    if properties is None or name in properties:
-        child = (properties or {}).get(name, {})
-        return not child.get("writeOnly", False) and child.get("x-shown-unless") != value
-    return "additionalProperties" in node
+def _is_hidden(child: Node, member: Any) -> bool:
+    return bool(child.get("writeOnly")) or child.get("x-shown-unless") == member
 
 
 def _compiled(node: Any) -> Any:
