@@ -70,6 +70,7 @@ def _copies(template: dict[str, Any], count: int) -> Iterator[dict[str, Any]]:
         user |= {"_id": str(uuid.uuid4()), "firstName": first, "lastName": last, "fullName": f"{first} {last}"}
         user |= {"email": f"{first}.{last}.{number}@{_MAIL}".lower(), "identities": []}
         user |= {"insertInstant": instant, "lastUpdateInstant": instant}
+        user["registrations"] = [{**each, "insertInstant": instant} for each in user["registrations"]]
         yield with_derived_members(user)
 
 

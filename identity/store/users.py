@@ -95,6 +95,8 @@ class Users(IndexSearched):
         return [
             *super().indexes(),
             _index("registrations", "registrations.applicationId"),
+            # Not by tenant: reports of all tenants read it too.
+            IndexModel([("registrations.insertInstant", 1)], name="registrationInstants"),
             _index("memberships", "memberships.groupId"),
             _index("externalId", EXTERNAL_ID, where={EXTERNAL_ID: {"$exists": True}}),
             _index("breaches", "breachedPasswordStatus", where={"breachedPasswordStatus": {"$exists": True}}),

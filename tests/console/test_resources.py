@@ -666,11 +666,19 @@ async def test_failed_logins_and_tokens_by_grant_are_counted(
 
 
 @pytest.mark.parametrize(
-    "query", ["", "?sort=login", "?sort=insertInstant&order=desc", "?q=ada", f"?tenantId={DEFAULT_TENANT}"]
+    "path",
+    [
+        "/admin",
+        "/admin/users",
+        "/admin/users?sort=login",
+        "/admin/users?sort=insertInstant&order=desc",
+        "/admin/users?q=ada",
+        f"/admin/users?tenantId={DEFAULT_TENANT}",
+    ],
 )
 @pytest.mark.requirement("console-23")
 async def test_list_of_users_is_answered_from_an_index(
-    admin: Browser, service: Any, stores: Any, api: httpx.AsyncClient, every_tenant: httpx.AsyncClient, query: str
+    admin: Browser, service: Any, stores: Any, api: httpx.AsyncClient, every_tenant: httpx.AsyncClient, path: str
 ) -> None:
     await every_tenant.post("/api/tenant", json={"tenant": {"name": new_id()}})
     users = [{"username": new_id(), "fullName": "Ada"} for _ in range(300)]
@@ -680,7 +688,7 @@ async def test_list_of_users_is_answered_from_an_index(
     database = mongo[service.services.config.mongodb.database]
     await database.command("profile", 2, filter={"ns": f"{database.name}.users"})
     try:
-        answer = await admin.http.get(f"/admin/users{query}")
+        answer = await admin.http.get(path)
     finally:
         await database.command("profile", 0)
     assert answer.status_code == 200
@@ -692,7 +700,8 @@ async def test_list_of_users_is_answered_from_an_index(
     assert plans
     # The number of users is counted up to ten thousand.
     assert not [plan for plan, stages in plans if "COLLSCAN" in plan and {"$limit": 10_000} not in stages], plans
-    assert not [row for row in rows if row.get("hasSortStage")]
+    # Reports sort their counts, not users.
+    assert not [row for row in rows if row.get("hasSortStage") and "$group" not in str(row["command"])]
     assert all(row.get("docsExamined", 0) <= 10_001 for row in rows)
 
 
