@@ -98,8 +98,7 @@ async def test_store_commands_are_spans_below_their_request(traced, collector):
     trace_id = new_id().replace("-", "")
     async with client_of(traced) as api:
         await make_user(api, traceparent=f"00-{trace_id}-{CALLER}-01")
-    found = await collector.wait_for(2, lambda span: span.trace_id == trace_id)
-    (request,) = [span for span in found if span.kind == "server"]
+    (request,) = await collector.wait_for(1, lambda span: span.trace_id == trace_id and span.kind == "server")
     (insert,) = await collector.wait_for(1, lambda span: span.trace_id == trace_id and span.name == "insert users")
     assert (insert.parent_id, insert.kind, insert.is_error) == (request.span_id, "client", False)
     assert insert.attributes == {
