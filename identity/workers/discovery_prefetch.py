@@ -1,7 +1,9 @@
 """Keep the inputs of key set and provider metadata in memory, so that they are served while MongoDB is away.
 
 Every process that serves requests reads those of the default tenant before its port opens, those of all others after
-that, and those of new tenants soon after they are created. The caches keep the last known values from then on.
+that, and those of new tenants soon after they are created. The caches keep the last known values from then on. The keys
+of all tenants together are read only in an instance of fewer than `MAXIMUM_TENANTS`: with more, they would take tens of
+megabytes, and every change of a tenant would make each process read the signers of all of them.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class DiscoveryPrefetch:
             _log.debug("discovery not read", error=type(error).__name__)
 
     async def _read_default(self) -> None:
-        await discovery.public_pems(self._services, self._services.clock.now())
+        if len(await self._find_active()) < MAXIMUM_TENANTS:
+            await discovery.public_pems(self._services, self._services.clock.now())
         await self._read_tenant(self._services.runtime.default_tenant_id)
 
     async def _read_tenant(self, tenant_id: str) -> None:
@@ -67,11 +70,15 @@ class DiscoveryPrefetch:
 
     async def _read(self) -> None:
         await self._read_default()
-        tenants = self._services.configuration.tenants
-        where, members = {"state": "Active"}, ("_id",)
-        active = [one["id"] for one in await tenants.list_cached(None, "active", where, members, MAXIMUM_TENANTS)]
+        active = await self._find_active()
         self._known &= set(active)
         for tenant_id in active:
             if tenant_id not in self._known:
                 await self._read_tenant(tenant_id)
                 self._known.add(tenant_id)
+
+    async def _find_active(self) -> list[str]:
+        """The ids of the newest active tenants."""
+        tenants = self._services.configuration.tenants
+        where, members = {"state": "Active"}, ("_id",)
+        return [one["id"] for one in await tenants.list_cached(None, "active", where, members, MAXIMUM_TENANTS)]
