@@ -1,10 +1,12 @@
-"""Resources with one object per instance, which has no id in its path."""
+"""/api/integration and /api/system-configuration: one object per instance, without an id in its path."""
 
 from __future__ import annotations
 
 from identity.call import Call, Document
+from identity.operations.configuration import integrations, system_configuration
 from identity.operations.objects import crud
 from identity.store.system_settings import DOCUMENT_ID
+from identity.web.base_handlers import Route
 from identity.web.crud import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
@@ -32,3 +34,9 @@ class SingleObjectHandler(ResourceHandler):
         """Change parts."""
         kind, patch = self.patch_body()
         return await self.respond(await crud.patch(self.services, call, self.resource, kind, patch, DOCUMENT_ID))
+
+
+ROUTES = [
+    Route("/api/integration", SingleObjectHandler, {"resource": integrations.RESOURCE}),
+    Route("/api/system-configuration", SingleObjectHandler, {"resource": system_configuration.RESOURCE}),
+]
