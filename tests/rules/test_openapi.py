@@ -134,6 +134,12 @@ def test_forms_of_clients_come_with_examples_that_they_take(path: str) -> None:
 
 
 @pytest.mark.requirement("openapi-3")
+def test_client_metadata_is_sent_as_json() -> None:
+    for path, method in (("/oauth2/register-client", "post"), ("/oauth2/register-client/{clientId}", "put")):
+        assert list(SERVED["paths"][path][method]["requestBody"]["content"]) == ["application/json"]
+
+
+@pytest.mark.requirement("openapi-3")
 def test_every_grant_has_an_example() -> None:
     shown = [example["grant_type"] for example in load("oauth2/token.request.json")["examples"]]
     assert sorted(shown) == sorted(grants.GRANTS)

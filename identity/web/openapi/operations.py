@@ -150,7 +150,8 @@ class _Operation:
         file = file.format(**self._route.arguments)
         if self._method == "PATCH" and isinstance(self._handler, ApiHandler):
             return self._patch_bodies(file)
-        kind = FORM if file.startswith("oauth2/") else self._handler.media_type
+        is_form = file.startswith("oauth2/") and not self._declared.raw_body
+        kind = FORM if is_form else self._handler.media_type
         return {kind: {"schema": self._components.body(file, Use.REQUEST)}}
 
     def _patch_bodies(self, file: str) -> Document:
