@@ -174,6 +174,12 @@ async def test_rejection_by_a_webhook_keeps_the_change_pending(rp, browser, mess
         await subscriber.subscribe([], "None")
 
 
+async def test_plus_of_the_number_stays_in_front_in_a_right_to_left_language(rp, browser, messenger):
+    phone = number()
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"preferredLanguages": ["ar"]}})
+    assert f"<strong>\u2068{phone}\u2069</strong>" in (await request_change(rp, browser, phone)).text
+
+
 async def test_page_is_not_offered_without_a_messenger(rp, browser):
     assert "/account/phone" not in (await enter(rp, browser)).text
 

@@ -98,10 +98,8 @@ class PageTheme:
 
         In a right-to-left language isolates keep the order of a value that is written left to right.
         """
-        if strong:
-            markup = Markup("<strong>{}</strong>").format(value)
-        else:
-            markup = escape(value if self.direction == "ltr" else f"\u2068{value}\u2069")
+        isolated = value if self.direction == "ltr" else f"\u2068{value}\u2069"
+        markup = Markup("<strong>{}</strong>").format(isolated) if strong else escape(isolated)
         return Markup(str(escape(self[key])).replace("{0}", str(markup)))  # noqa: S704 (both are escaped above)
 
     def script_texts(self) -> str:

@@ -100,7 +100,7 @@ def _code_form(context: PageContext, number: str) -> Form:
         heading=theme["accountPhone.heading"],
         lead=theme.fill("accountPhone.code", number, strong=True),
         submit=theme["accountPhone.verify"],
-        fields=[Field("code", theme["verify.code"], "text", "one-time-code")],
+        fields=[Field("code", theme["twoFactor.code"], "text", "one-time-code")],
         buttons=[(theme["accountPhone.again"], "action", _AGAIN), (theme["accountPhone.other"], "action", _OTHER)],
     )
 
