@@ -91,8 +91,8 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Program:
-    """A run.py; settings as server__port=9012.
+def service(data_dir: Path, config: Path, log: Path, root: Path = ROOT, **settings: object) -> Program:
+    """The run.py of the folder `root`; settings as server__port=9012.
 
     Where the machine writes no bytecode, every start would compile all that is imported: it is written next to the log.
     """
@@ -104,7 +104,7 @@ def service(data_dir: Path, config: Path, log: Path, **settings: object) -> Prog
         **{f"IDENTITY__{name.upper()}": str(value) for name, value in given.items()},
         "PYTHONPYCACHEPREFIX": str(log.parent / "bytecode"),
     }
-    return Program([sys.executable, str(ROOT / "run.py"), "--config", str(config)], port, log, environment)
+    return Program([sys.executable, str(root / "run.py"), "--config", str(config)], port, log, environment)
 
 
 def module(name: str, log: Path) -> Program:

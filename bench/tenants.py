@@ -73,6 +73,7 @@ class Tenants:
         tenant.update(id=new_id(), name=f"Tenant {number:05}", issuer=f"https://{number}.tenants.example.com")
         tenant["private"]["issuer"] = tenant["issuer"]
         key.update(id=new_id(), kid=new_id(), name=f"Key {number:05}")
+        key["private"]["tenantId"] = tenant["id"]
         for name, value in tenant["jwtConfiguration"].items():
             if value == old_key_id:
                 tenant["jwtConfiguration"][name] = key["id"]

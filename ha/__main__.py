@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import functools
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +28,8 @@ _AFTER_SECONDS = 25
 _WINDOW_SECONDS = 15
 """No request may fail later than this after the fault."""
 _PARTITION_SECONDS = 20
+_PREVIOUS = "747ff4ad"
+"""The last commit of 0.1.0."""
 _KICKSTART = f"""
 variables: {{defaultTenantId: "{TENANT_ID}"}}
 apiKeys: [{{key: "{API_KEY}", description: "fail-over tests"}}]
@@ -49,6 +53,8 @@ class Deployment:
     folder: Path
     settings: Mapping[str, str]
     fault: Fault
+    previous: Path | None = None
+    """The source of an earlier release, of which one more process runs."""
     processes: list[Program] = dataclasses.field(default_factory=list)
 
     async def start(self, count: int) -> None:
@@ -57,9 +63,10 @@ class Deployment:
         config.mkdir(exist_ok=True)
         (config / "identity.yaml").touch()
         (config / "kickstart.yaml").write_text(_KICKSTART)
-        for number in range(count):
+        roots = [programs.ROOT] * count + ([] if self.previous is None else [self.previous])
+        for number, root in enumerate(roots):
             process = programs.service(
-                self.folder / "data", config, self.folder / f"process-{number}.log",
+                self.folder / "data", config, self.folder / f"process-{number}.log", root,
                 server__base_url="http://ha.example.com", **self.settings,
             )  # fmt: skip
             self.processes.append(process)
@@ -148,6 +155,20 @@ async def _rolling(folder: Path) -> AsyncIterator[Deployment]:
         yield deployment
 
 
+@contextlib.asynccontextmanager
+async def _two_versions(folder: Path) -> AsyncIterator[Deployment]:
+    """A process of this version migrates the database; one of `_PREVIOUS` serves with it, and both are restarted."""
+    source = folder / "previous"
+    source.mkdir()
+    archive = subprocess.run(
+        ["git", "-C", str(programs.ROOT), "archive", _PREVIOUS], capture_output=True, check=True
+    ).stdout
+    subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
+    async with _rolling(folder) as deployment:
+        deployment.previous = source
+        yield deployment
+
+
 async def _nothing() -> None:
     """No fault."""
 
@@ -179,6 +200,7 @@ SCENARIOS: Mapping[str, tuple[Scenario, int]] = {
     "cluster: master killed": (_cluster, 2),
     "cluster with TLS and passwords: master killed": (functools.partial(_cluster, is_tls=True), 2),
     "rolling restart of four processes": (_rolling, 4),
+    "two versions: both are restarted": (_two_versions, 1),
 }
 """Each scenario, and its number of processes."""
 
@@ -187,6 +209,8 @@ def _missing(name: str) -> str | None:
     """What this machine lacks for a scenario, or None."""
     if "partition" in name:
         return networks.missing()
+    if "versions" in name and not (programs.ROOT / ".git").exists():
+        return "a clone, for the source of the earlier version"
     if "TLS" in name and "mongodb" not in name and redis_servers.tls_program() is None:
         return "a valkey-server or redis-server with TLS"
     return None
@@ -221,10 +245,12 @@ async def _observe(name: str, deployment: Deployment, workers: int) -> bool:
     pause = max(
         (later - earlier for earlier, later in zip(outcome.logins, outcome.logins[1:], strict=False)), default=0
     )
+    kinds = collections.Counter(kind for _, kind in outcome.failures)
     print(
         f"{name}: {len(outcome.created)} users, {len(outcome.logins)} logins; {len(outcome.failures)} requests failed,"
         f" the last {window:.1f} s after the fault; longest pause between logins {pause:.1f} s;"
-        f" codes lost {len(outcome.lost_codes)}; users lost {len(missing)}, codes used twice {outcome.doubled_codes}",
+        f" failures {dict(kinds)}; codes lost {len(outcome.lost_codes)}; users lost {len(missing)},"
+        f" codes used twice {outcome.doubled_codes}",
         flush=True,
     )
     return not (missing or outcome.doubled_codes or late or late_codes or early)

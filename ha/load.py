@@ -102,8 +102,9 @@ class Load:
 
     async def _send(self, method: str, path: str, body: object = None) -> httpx.Response | None:
         """Send a request; the response, or None if no process answered."""
-        for _ in self._urls:
-            url = self._urls[next(self._turns) % len(self._urls)]
+        first = next(self._turns)
+        for number in range(first, first + len(self._urls)):
+            url = self._urls[number % len(self._urls)]
             try:
                 answer = await self._client.request(method, url + path, json=body)
             except httpx.ConnectError:
