@@ -14,7 +14,7 @@ from identity.cli import exit_codes
 from identity.cli.admin import log_tails
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import MANAGER_KEY, SUPER_KEY, UNKNOWN_ID
 from tests.relying_party import PASSWORD
 
@@ -73,6 +73,18 @@ async def test_unlock_ends_a_lock_out(identity, api, rp):
     done = await identity("admin", "unlock", rp.user["email"], "--tenant", rp.tenant["id"], "--json")
     assert done.json == {"userId": rp.user["id"], "canceled": 1}
     assert (await api.post("/api/login", json={**login, "password": PASSWORD}, headers=headers)).status_code == 200
+
+
+@pytest.mark.requirement("ship-4")
+async def test_user_who_lost_the_second_factor_logs_in_again(identity, api, key, rp, clock):
+    code = two_factor.code(clock.now())
+    method = {"method": "authenticator", "secret": two_factor.SECRET, "code": code}
+    assert (await key.post(f"/api/user/two-factor/{rp.user['id']}", json=method)).status_code == 200
+    assert (await rp.log_in_by_api(key)).status_code == 242
+    done = await identity("admin", "remove-second-factors", rp.user["email"], "--tenant", rp.tenant["id"], "--json")
+    assert done.json == {"userId": rp.user["id"], "removed": 1}
+    assert (await rp.log_in_by_api(key)).status_code == 200
+    assert (await key.get(f"/api/user/two-factor/recovery-code/{rp.user['id']}")).json() == {"recoveryCodes": []}
 
 
 @pytest.mark.requirement("ship-4")

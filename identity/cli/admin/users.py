@@ -1,4 +1,4 @@
-"""create-admin, reset-password and unlock."""
+"""create-admin, reset-password, remove-second-factors and unlock."""
 
 from __future__ import annotations
 
@@ -78,7 +78,22 @@ def unlock(api: Api, output: Output, login_id: str, tenant: str | None) -> None:
     output.message(f"{login_id} may log in again; {count} actions canceled.", userId=user["id"], canceled=count)
 
 
-COMMANDS = (create_admin, reset_password, unlock)
+@click.command("remove-second-factors")
+@click.argument("login_id")
+@_tenant
+@with_api
+def remove_second_factors(api: Api, output: Output, login_id: str, tenant: str | None) -> None:
+    """Remove the two-factor methods and recovery codes of a user who lost them; the password alone is enough then."""
+    tenant_id = find_tenant(api, tenant)
+    user = kinds.get_user(api, login_id, tenant_id)
+    count = len(user.get("twoFactor", {}).get("methods", []))
+    body: Json = {"user": {"twoFactor": {"methods": []}}}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    api.send("PATCH", f"/api/user/{user['id']}", body, tenant_id=tenant_id, headers=headers)
+    output.message(f"{count} two-factor methods of {login_id} removed.", userId=user["id"], removed=count)
+
+
+COMMANDS = (create_admin, reset_password, remove_second_factors, unlock)
 
 
 def administrators_tenant(api: Api) -> str:
