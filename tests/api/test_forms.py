@@ -17,6 +17,8 @@ from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_clien
 Document = dict[str, Any]
 EMAIL, PASSWORD, ROLES = (default_forms.FIELD_IDS[key] for key in ("user.email", "user.password", "registration.roles"))
 
+FIRST_STEP = {"fields": [EMAIL, PASSWORD]}
+
 
 def field_body(**members: Any) -> Document:
     return {"field": {"name": f"Field {new_id()}", "key": "user.data.color", **members}}
@@ -148,7 +150,16 @@ async def test_full_cycle_of_a_form(api) -> None:
         ([], {"steps": [{}]}, {"[missing]form.steps[0].fields"}),
         ([[]], {}, {"[empty]form.steps[0].fields"}),
         ([], {"type": "popup"}, {"[invalid]form.type"}),
-        ([], {"steps": [{"fields": [EMAIL, PASSWORD], "type": "verifyEmail"}]}, {"[invalid]form.steps[0].type"}),
+        ([], {"steps": [FIRST_STEP, {"type": "popup"}]}, {"[invalid]form.steps[1].type"}),
+        ([], {"steps": [{"type": "verifyEmail"}, FIRST_STEP]}, {"[invalid]form.steps[0].type"}),
+        ([], {"steps": [FIRST_STEP, {"type": "verifyPhoneNumber"}]}, {"[invalid]form.steps[1].type"}),
+        ([], {"steps": [FIRST_STEP, *[{"type": "verifyEmail"}] * 2]}, {"[invalid]form.steps[2].type"}),
+        ([], {"steps": [FIRST_STEP, {"type": "verifyEmail", "fields": [ROLES]}]}, {"[invalid]form.steps[1].fields"}),
+        (
+            [],
+            {"type": "selfServiceUser", "steps": [FIRST_STEP, {"type": "verifyEmail"}]},
+            {"[invalid]form.steps[1].type"},
+        ),
         ([[EMAIL, PASSWORD], ["x"]], {}, {"[couldNotConvert]form.steps[1].fields[0]"}),
         ([[EMAIL, PASSWORD], [UNKNOWN_ID]], {}, {"[invalid]form.steps[1].fields[0]"}),
         ([[EMAIL, PASSWORD], [EMAIL]], {}, {"[duplicate]form.steps"}),

@@ -17,12 +17,16 @@ from tests import relying_party
 from tests.api.test_forms import make_field
 from tests.hosted import signing_up
 from tests.hosted.chromium import Chromium
-from tests.hosted.steps import mailing
-from tests.hosted.test_registration_forms import EMAIL, SECRET, offer_form
+from tests.hosted.steps import mailing, newest
+from tests.hosted.test_account_phone import messenger, number
+from tests.hosted.test_registration_forms import EMAIL, FIRST_NAME, SECRET, offer_form
+from tests.hosted.test_registration_verification import offer_steps
 from tests.hosted.test_two_factor import shown_code
 from tests.oauth2.devices import device_client
 from tests.receiver import until
 from tests.relying_party import PASSWORD, RelyingParty
+
+__all__ = ["messenger"]
 
 HERE = Path(__file__).resolve().parent / "axe"
 ALL_LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
@@ -199,6 +203,34 @@ async def test_pages_of_a_verification_consent_and_device(examiner: Examiner, ap
     party = await device_client(api)
     await examiner.open("/oauth2/device", client_id=party.client_id, tenantId=party.tenant["id"])
     await examiner.examine("device")
+    assert examiner.problems == []
+
+
+async def test_steps_of_a_registration_that_verify_login_ids(examiner: Examiner, rp: RelyingParty) -> None:
+    await offer_steps(rp, [EMAIL, SECRET], {"type": "verifyEmail"}, [FIRST_NAME])
+    async with mailing(rp, "verificationEmailTemplateId", "${verificationOneTimeCode}") as box:
+        await examiner.open("/oauth2/register", **rp.query())
+        email = signing_up.an_email()
+        await examiner.submit(**{"user.email": email, "user.password": PASSWORD, "confirm.user.password": PASSWORD})
+        await examiner.examine("register-verify")
+        waits = "const button = document.querySelector('[data-wait-seconds]'); return button.disabled"
+        assert await examiner.chromium.run(waits) is True
+        await examiner.submit(oneTimeCode="wrong")
+        await examiner.examine("register-verify-wrong")
+        await examiner.submit(oneTimeCode=await newest(box))
+        assert "3 / 3" in await examiner.chromium.text()
+    assert examiner.problems == []
+
+
+async def test_pages_of_a_new_phone_number(examiner: Examiner, rp: RelyingParty, messenger) -> None:
+    place = {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}
+    await examiner.open("/account/phone", **place)
+    await examiner.submit(loginId=rp.login_id, password=PASSWORD)
+    await examiner.examine("account-phone")
+    await examiner.submit(**{"user.phoneNumber": number(), "currentPassword": PASSWORD})
+    await examiner.examine("account-phone-code")
+    await examiner.submit(code="wrong")
+    await examiner.examine("account-phone-wrong")
     assert examiner.problems == []
 
 

@@ -14,6 +14,9 @@ REGISTRATION: Final = "registration"
 SELF_SERVICE: Final = "selfServiceUser"
 
 _PATH: Final = "form.steps"
+VERIFIED_KEYS: Final = {"verifyEmail": "user.email", "verifyPhoneNumber": "user.phoneNumber"}
+"""The keys of the login ids that steps verify, by the type of the step."""
+
 _OWNERS: Final = {
     "adminRegistration": frozenset({"registration"}),
     "adminUser": frozenset({"user"}),
@@ -24,19 +27,40 @@ _OWNERS: Final = {
 
 def field_ids(form: Document) -> list[str]:
     """Return the ids of all fields in their order."""
-    return [field_id for step in form["steps"] for field_id in step["fields"]]
+    return [field_id for step in form["steps"] for field_id in step.get("fields", ())]
 
 
 def problems(form: Document, fields: Mapping[str, Document]) -> list[FieldError]:
     """Return the errors of a form; `fields` are the existing fields by id."""
     keys = [fields[field_id]["key"] for field_id in field_ids(form) if field_id in fields]
-    return [*_position_problems(form, fields), *_overlaps(keys), *_completeness_problems(form["type"], keys)]
+    return list(_step_problems(form, fields)) or [
+        *_position_problems(form, fields),
+        *_overlaps(keys),
+        *_completeness_problems(form["type"], keys),
+    ]
+
+
+def _step_problems(form: Document, fields: Mapping[str, Document]) -> Iterator[FieldError]:
+    """A step has fields, or verifies a login id that an earlier step of a registration collects."""
+    unverified: set[str] = set()
+    for index, step in enumerate(form["steps"]):
+        path, key, ids = f"{_PATH}[{index}]", VERIFIED_KEYS.get(step["type"]), step.get("fields")
+        if key is None and not ids:
+            yield FieldError.missing(f"{path}.fields", "missing" if ids is None else "empty")
+        elif key is None:
+            unverified.update(fields[field_id]["key"] for field_id in ids if field_id in fields)
+        elif ids:
+            yield FieldError.invalid(f"{path}.fields", "must be empty in a step that verifies a login id")
+        elif form["type"] != REGISTRATION or key not in unverified:
+            yield FieldError.invalid(f"{path}.type", f"must follow one step of a registration with a field for [{key}]")
+        else:
+            unverified.remove(key)
 
 
 def _position_problems(form: Document, fields: Mapping[str, Document]) -> Iterator[FieldError]:
     """Each field has to exist, and to fit the type of the form."""
     for step_index, step in enumerate(form["steps"]):
-        for index, field_id in enumerate(step["fields"]):
+        for index, field_id in enumerate(step.get("fields", ())):
             path = f"{_PATH}[{step_index}].fields[{index}]"
             if field_id not in fields:
                 yield FieldError.invalid(path, "must name an existing form field")

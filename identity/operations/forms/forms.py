@@ -43,7 +43,8 @@ async def find(services: Services, form_id: str | None) -> Document | None:
 async def load_steps(services: Services, form: Document) -> list[list[Document]]:
     """Return the existing fields of each step of a form, from the cache."""
     fields = crud.collection_of(services, form_fields.RESOURCE)
-    found = [[await fields.find_cached(None, field_id) for field_id in step["fields"]] for step in form["steps"]]
+    ids = [step.get("fields", ()) for step in form["steps"]]
+    found = [[await fields.find_cached(None, field_id) for field_id in step] for step in ids]
     return [[field for field in step if field is not None] for step in found]
 
 

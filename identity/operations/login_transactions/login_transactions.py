@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Document
@@ -93,11 +93,15 @@ class AuthenticatedLogin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegistrationDraft:
-    """The valid answers to the first `steps_done` steps of a registration form, by the keys of their fields."""
+    """The valid answers to the first `steps_done` steps of a registration form, by the keys of their fields.
+
+    `verified` has the login ids that steps verified, by the keys of their fields: the value and the verification id.
+    """
 
     answers: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     steps_done: int = 0
     is_persistent: bool = False
+    verified: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

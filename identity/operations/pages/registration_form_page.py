@@ -7,13 +7,23 @@ registers the user.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.forms import field_keys, field_values, form_requests
-from identity.errors import FieldError, Invalid, InvalidRequest
+from identity.domain.forms import forms as form_rules
+from identity.errors import (
+    FieldError,
+    GeneralError,
+    Invalid,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    WebhookTransactionFailed,
+)
 from identity.operations.authorization import authorization
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
@@ -21,15 +31,34 @@ from identity.operations.forms import form_consents, forms
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import RegistrationDraft, RegistrationTransaction
-from identity.operations.pages import registration_page
+from identity.operations.pages import page_messages, registration_page, registration_verification
 from identity.operations.pages.registration_page import EmailSent, FormRejected, Submission
+from identity.operations.pages.registration_verification import LoginIdVerification
 from identity.services import Services
 
 _NO_DRAFT: Final = RegistrationDraft()
 _BLANK: Final = "[blank]"
+_RESEND: Final = "resend"
+_EVIDENCE: Final = "verificationIds"
 
-Steps = Sequence[Sequence[Document]]
-"""The fields of each step."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormStep:
+    """A step with its fields; `verifies` is the key of the login id that a step without fields verifies."""
+
+    fields: Sequence[Document]
+    verifies: str = ""
+
+
+Steps = Sequence[FormStep]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PendingVerification:
+    """What the page of a step that verifies a login id shows; `is_sent`: a code was sent and can be entered."""
+
+    verification: LoginIdVerification
+    is_sent: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,10 +80,19 @@ class StepRejected:
 async def load_steps(services: Services, client: Client) -> Steps:
     """Return the steps of the application's form. Raises InvalidRequest for a form that does not exist."""
     form = await forms.find(services, client.application["registrationConfiguration"].get("formId"))
-    steps = [] if form is None else await forms.load_steps(services, form)
-    if not steps:
+    if form is None:
         raise InvalidRequest("unknown", "The registration form of the application does not exist.")
-    return [[await form_consents.with_values(services, field) for field in step] for step in steps]
+    verified = [form_rules.VERIFIED_KEYS.get(step["type"], "") for step in form["steps"]]
+    fields = [
+        [{**await form_consents.with_values(services, field), **_required(field, verified)} for field in step]
+        for step in await forms.load_steps(services, form)
+    ]
+    return [FormStep(*step) for step in zip(fields, verified, strict=True)]
+
+
+def _required(field: Document, verified: Sequence[str]) -> Document:
+    """Return what makes a field required if a step verifies its answer."""
+    return {"required": True} if field["key"] in verified else {}
 
 
 async def find(
@@ -88,7 +126,10 @@ async def submit_first(
     if isinstance(result, StepRejected):
         return result
     if len(steps) > 1:
-        return await login_transactions.store_registration(services, verified_client, result)
+        page = await login_transactions.store_registration(services, verified_client, result)
+        transaction_id = login_transactions.transaction_id_of(page.transaction_secret)
+        await _send_first_code(services, call, verified_client.client, transaction_id, result, steps[1])
+        return page
     return await _register(services, call, verified_client, browser, steps, result)
 
 
@@ -104,15 +145,21 @@ async def submit(
     verified_client = transaction.verified_client
     steps = await load_steps(services, verified_client.client)
     number = reachable(transaction.draft, steps, number)
-    result = await _apply(services, call, verified_client.client, steps, transaction.draft, number, form)
+    if steps[number - 1].verifies:
+        result = await _verify(services, call, transaction, steps, number, form)
+    else:
+        result = await _apply(services, call, verified_client.client, steps, transaction.draft, number, form)
     if isinstance(result, StepRejected):
         return result
     if number < len(steps):
         await login_transactions.update_registration(services, transaction, result)
+        await _send_first_code(services, call, transaction.client, transaction.transaction_id, result, steps[number])
         return NextStep(number + 1)
     await login_transactions.consume(services, transaction)
     outcome = await _register(services, call, verified_client, browser, steps, result)
     if isinstance(outcome, StepRejected):
+        if any(error.path.startswith(_EVIDENCE) for error in outcome.rejected.fields):
+            result, outcome = dataclasses.replace(result, verified={}), StepRejected(FormRejected(), outcome.number)
         return dataclasses.replace(outcome, transaction=await _store_again(services, transaction, result))
     return outcome
 
@@ -132,8 +179,66 @@ async def _store_again(
 
 
 def reachable(draft: RegistrationDraft, steps: Steps, number: int) -> int:
-    """Return the number of a step, or that of the first one without answers if it comes earlier."""
-    return max(1, min(number, draft.steps_done + 1, len(steps)))
+    """Return the number of a step, or that of the first one without answers or verification if it comes earlier."""
+    pending = (index for index, step in enumerate(steps, 1) if step.verifies in _unverified(draft, steps))
+    return max(1, min(number, draft.steps_done + 1, next(pending, len(steps)), len(steps)))
+
+
+def _unverified(draft: RegistrationDraft, steps: Steps) -> set[str]:
+    """Return the keys of the login ids that steps still have to verify."""
+    keys = {step.verifies for step in steps if step.verifies}
+    return {key for key in keys if not registration_verification.is_verified(draft, key)}
+
+
+async def find_verification(
+    services: Services, transaction: RegistrationTransaction, step: FormStep
+) -> PendingVerification | None:
+    """Return the state of a step that verifies a login id; None for a step with fields."""
+    if not step.verifies:
+        return None
+    client, transaction_id = transaction.client, transaction.transaction_id
+    verification = registration_verification.of(client, transaction_id, transaction.draft, step.verifies)
+    return PendingVerification(verification, await registration_verification.is_sent(services, verification))
+
+
+async def _send_first_code(
+    services: Services, call: Call, client: Client, transaction_id: str, draft: RegistrationDraft, step: FormStep
+) -> None:
+    """Send the code of the next step. If that fails, the page of the step says so."""
+    if not step.verifies:
+        return
+    verification = registration_verification.of(client, transaction_id, draft, step.verifies)
+    if verification.is_verified or await registration_verification.is_sent(services, verification):
+        return
+    with contextlib.suppress(Invalid, Unavailable):
+        await registration_verification.send(services, call, verification)
+
+
+async def _verify(
+    services: Services,
+    call: Call,
+    transaction: RegistrationTransaction,
+    steps: Steps,
+    number: int,
+    form: Mapping[str, str],
+) -> RegistrationDraft | StepRejected:
+    """Return the draft with the code of a step verified; otherwise the message of the step, as after a new code."""
+    draft, key = transaction.draft, steps[number - 1].verifies
+    verification = registration_verification.of(transaction.client, transaction.transaction_id, draft, key)
+    done = dataclasses.replace(draft, steps_done=max(draft.steps_done, number))
+    if verification.is_verified:
+        return done
+    try:
+        if form.get("action") != _RESEND:
+            code = form.get("oneTimeCode", "").strip()
+            return await registration_verification.complete(services, call, verification, done, code)
+        await registration_verification.send(services, call, verification)
+        message = page_messages.CODE_SENT
+    except (Invalid, NotFound, Unavailable, WebhookTransactionFailed) as error:
+        is_unsent = form.get("action") == _RESEND
+        wrong = page_messages.CANNOT_SEND if is_unsent else registration_page.WRONG_CODE
+        message = page_messages.of_code_error(error, rejected=registration_page.REJECTED, wrong=wrong)
+    return StepRejected(FormRejected(general=[GeneralError(message, "")]), number)
 
 
 async def _apply(
@@ -146,7 +251,7 @@ async def _apply(
     form: Mapping[str, str],
 ) -> RegistrationDraft | StepRejected:
     """Return the draft with the answers to a step, or the errors of the step."""
-    fields = steps[number - 1]
+    fields = steps[number - 1].fields
     answers = {**field_values.read(fields, form)}
     if _keeps_password(draft, answers):
         answers[field_keys.PASSWORD] = draft.answers[field_keys.PASSWORD]
@@ -162,7 +267,9 @@ async def _apply(
     relevant = {key: answer for key, answer in draft.answers.items() if key in shown.union(field_keys.LOGIN_IDS)}
     checked = dataclasses.replace(draft, answers=relevant)
     submission = dataclasses.replace(await _submission(services, client, steps, checked, problems), shown=shown)
-    errors = [*submission.errors, *await _state_problems(services, call, client, submission)]
+    hidden = _unverified(draft, steps)
+    found = await _state_problems(services, call, client, submission)
+    errors = [*submission.errors, *(error for error in found if not _is_in_use(error, hidden))]
     return StepRejected(FormRejected(errors), number) if errors else draft
 
 
@@ -182,6 +289,11 @@ async def _state_problems(services: Services, call: Call, client: Client, submis
     return [error for error in found if not error.code.startswith(_BLANK)]
 
 
+def _is_in_use(error: FieldError, keys: Iterable[str]) -> bool:
+    """Whether an error reveals that the login id of one of the keys is in use."""
+    return any(error.code in {f"[duplicate]{key}", f"[inactive]{key}"} for key in keys)
+
+
 async def _register(
     services: Services,
     call: Call,
@@ -193,7 +305,7 @@ async def _register(
     """Register the user. A rejected registration returns to the first step with an error."""
     client = verified_client.client
     repeated = {field_values.CONFIRM + key: answer for key, answer in draft.answers.items()}
-    errors = [error for fields in steps for error in form_requests.problems(fields, draft.answers, repeated)]
+    errors = [error for step in steps for error in form_requests.problems(step.fields, draft.answers, repeated)]
     submission = await _submission(services, client, steps, draft, errors)
     outcome = await registration_page.complete(
         services, call, verified_client, browser, submission, is_persistent=draft.is_persistent
@@ -201,7 +313,9 @@ async def _register(
     if not isinstance(outcome, FormRejected):
         return outcome
     paths = {error.path for error in outcome.fields}
-    numbers = (number for number, fields in enumerate(steps, 1) if paths.intersection(field["key"] for field in fields))
+    numbers = (
+        number for number, step in enumerate(steps, 1) if paths.intersection(field["key"] for field in step.fields)
+    )
     return StepRejected(outcome, next(numbers, len(steps)))
 
 
@@ -209,13 +323,15 @@ async def _submission(
     services: Services, client: Client, steps: Steps, draft: RegistrationDraft, errors: Sequence[FieldError]
 ) -> Submission:
     """Return what the answers so far register."""
-    fields = [field for step in steps for field in step]
+    fields = [field for step in steps for field in step.fields]
     start: Document = {"user": {}, "registration": {"applicationId": client.client_id}}
     body = form_requests.members(_valid(fields, draft.answers, errors), draft.answers, start)
     given = [await form_consents.read(services, field, draft.answers.get(field["key"])) for field in fields]
     keys = frozenset(field["key"] for field in fields)
     consents = [consent for consent in given if consent is not None]
-    return Submission(body, keys, errors, consents)
+    body[_EVIDENCE] = registration_verification.verification_ids(draft)
+    has_verified_email = registration_verification.is_verified(draft, "user.email")
+    return Submission(body, keys, errors, consents, has_verified_email)
 
 
 def _valid(fields: Sequence[Document], answers: Mapping[str, Any], errors: Sequence[FieldError]) -> list[Document]:

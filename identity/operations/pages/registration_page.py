@@ -44,6 +44,7 @@ WINDOW_SECONDS: Final = 900
 AUTHENTICATION_TYPE: Final = "REGISTRATION"
 REJECTED: Final = "registration.vetoed"
 """The page text for a registration that a webhook vetoed."""
+WRONG_CODE: Final = "verificationRequired.wrongCode"
 
 _EMAIL_IN_USE: Final = frozenset({"[duplicate]user.email", "[inactive]user.email"})
 
@@ -61,12 +62,14 @@ class Submission:
     """A submitted registration: the request of the registration API that it makes.
 
     `shown` are the names of its fields, `errors` those of its values. `consents` are the consents that it gives.
+    `has_verified_email`: the user has entered the code that was sent to the address.
     """
 
     body: Document = dataclasses.field(repr=False)
     shown: frozenset[str]
     errors: Sequence[FieldError]
     consents: Sequence[GivenConsent] = ()
+    has_verified_email: bool = False
 
     @property
     def has_email(self) -> bool:
@@ -169,7 +172,8 @@ def require_enabled(client: Client) -> None:
 
 def hides_existing_users(client: Client, submission: Submission) -> bool:
     """Whether new users log in with an email address that they have to verify first."""
-    return EmailVerification.of(client.tenant).is_gated and submission.has_email
+    is_gated = EmailVerification.of(client.tenant).is_gated
+    return is_gated and submission.has_email and not submission.has_verified_email
 
 
 def without_email_in_use(errors: Iterable[FieldError]) -> list[FieldError]:

@@ -50,7 +50,7 @@ class Form:
     """A page of fields; `remember` is None without a "keep me signed in" checkbox.
 
     `links` are pairs of text and URL. `notes` follow the form. `progress` names the step of several. `buttons` are
-    separate forms: text, field name, value.
+    separate forms: text, field name, value; scripts enable them after `wait_seconds`.
     """
 
     title: str
@@ -65,6 +65,7 @@ class Form:
     links: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     buttons: Sequence[tuple[str, str, str]] = ()
+    wait_seconds: int = 0
     is_dangerous: bool = False
     progress: str = ""
     captcha: Widget | None = None

@@ -13,16 +13,17 @@ from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import RegistrationTransaction
-from identity.operations.pages import registration_form_page
-from identity.operations.pages.registration_form_page import Steps
+from identity.operations.pages import page_messages, registration_form_page
+from identity.operations.pages.registration_form_page import PendingVerification, Steps
 from identity.operations.pages.registration_page import FormRejected
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, form_inputs, login, page_theme
-from identity.web.hosted.fields import Form
+from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 STEP: Final = "step"
+_RESEND_SECONDS: Final = 30
 NOT_REJECTED: Final = FormRejected()
 
 
@@ -40,6 +41,7 @@ class StepPage:
     rejected: FormRejected = NOT_REJECTED
     message: str = ""
     has_password: bool = False
+    verification: PendingVerification | None = None
 
 
 async def reply_first(
@@ -54,7 +56,7 @@ async def reply_first(
     """Return the first step, whose form has the authorization parameters in `names`; nothing is stored yet."""
     theme = await page_theme.load(handler, client.tenant, client.application, given)
     steps = await registration_form_page.load_steps(handler.services, client)
-    answers = field_values.read(steps[0], given)
+    answers = field_values.read(steps[0].fields, given)
     if "user.email" in answers:
         answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
     page = StepPage(client, steps, 1, answers, rejected, message)
@@ -105,7 +107,7 @@ def _reply(
     name, total = page.client.application["name"], len(page.steps)
     hints = fields.password_hints(page.client.tenant, theme)
     errors = form_inputs.localized(page.rejected.fields, theme)
-    shown = form_inputs.inputs(page.steps[page.number - 1], page.answers, theme, hints)
+    shown = form_inputs.inputs(page.steps[page.number - 1].fields, page.answers, theme, hints)
     if page.has_password:
         shown = form_inputs.with_optional_password(shown)
     shown = fields.with_errors(shown, errors, theme)
@@ -125,4 +127,26 @@ def _reply(
         captcha=captchas.find_widget(page.client.tenant) if remember is not None else None,
         progress=theme.fill("form.step", f"{page.number} / {total}") if total > 1 else "",
     )
+    if page.verification is not None:
+        form = _with_verification(form, page.verification, theme)
     return fields.page(form, theme, message=page.message, redirect_uri=redirect_uri, cookies=[cookie])
+
+
+def _with_verification(form: Form, pending: PendingVerification, theme: PageTheme) -> Form:
+    """Return the form of a step with the field for its code; without it once the login id is verified."""
+    login_id = pending.verification.login_id
+    heading = theme["emailVerificationRequired.heading" if pending.verification.is_email else "form.verifyPhone"]
+    if pending.verification.is_verified:
+        return dataclasses.replace(form, heading=heading, lead=theme.fill("form.verified", login_id, strong=True))
+    message = form.message or ("" if pending.is_sent else theme[page_messages.CANNOT_SEND])
+    is_new = pending.is_sent and message in {"", theme[page_messages.CODE_SENT]}
+    return dataclasses.replace(
+        form,
+        heading=heading,
+        lead=theme.fill("accountPhone.code", login_id, strong=True) if pending.is_sent else login_id,
+        submit=theme["verificationRequired.submit"],
+        fields=[Field("oneTimeCode", theme["verificationRequired.code"], "text", "one-time-code", is_focused=True)],
+        message=message,
+        buttons=[(theme["verificationRequired.resend"], "action", "resend")],
+        wait_seconds=_RESEND_SECONDS if is_new else 0,
+    )

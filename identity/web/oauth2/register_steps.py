@@ -70,7 +70,7 @@ class RegisterStepsHandler(RegisterHandler):
             cookie = self.new_cookie(login_transactions.COOKIE, new.cookie)
             return dataclasses.replace(reply, cookies=[*reply.cookies, cookie])
         steps = await registration_form_page.load_steps(self.services, transaction.client)
-        answers = field_values.read(steps[outcome.number - 1], form)
+        answers = field_values.read(steps[outcome.number - 1].fields, form)
         return await self.step_page(transaction, outcome.number, answers, rejected=outcome.rejected)
 
     async def step_page(
@@ -86,7 +86,8 @@ class RegisterStepsHandler(RegisterHandler):
         steps = await registration_form_page.load_steps(self.services, transaction.client)
         number = registration_form_page.reachable(transaction.draft, steps, number)
         has_password = field_keys.PASSWORD in transaction.draft.answers
-        page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password)
+        verification = await registration_form_page.find_verification(self.services, transaction, steps[number - 1])
+        page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password, verification)
         return await register_form.reply_stored(self, page, transaction)
 
     def without_transaction(self, reply: Reply, transaction: RegistrationTransaction) -> Reply:
