@@ -18,7 +18,9 @@ from tests.hosted.signing_up import an_email, found, offer, press
 from tests.hosted.steps import mailing, newest, says
 from tests.hosted.test_account_phone import code_to, messenger, number
 from tests.hosted.test_registration_forms import EMAIL, FIRST_NAME, LOGIN, SECRET, open_form, step
-from tests.relying_party import RelyingParty, page, response
+from tests.receiver import answers, in_turn, receiving
+from tests.relying_party import PASSWORD, RelyingParty, page, response
+from tests.subscriber import Subscriber
 
 PHONE = default_forms.FIELD_IDS["user.phoneNumber"]
 ENTER_CODE = "Enter the code that we sent to"
@@ -187,3 +189,40 @@ async def test_verified_answer_is_required(rp, browser, box):
     names = {"user.username": new_id(), "user.email": ""}
     shown = await press(browser, await open_form(rp, browser), **names, **LOGIN)
     assert 'id="user.email-errors"' in shown.text
+
+
+async def test_address_is_verified_again_if_its_verification_created_another_user(rp, browser):
+    text = "${verificationOneTimeCode} ${verificationId}"
+    async with mailing(rp, "verificationEmailTemplateId", text) as box:
+        await offer_steps(rp, [EMAIL, SECRET], VERIFY_EMAIL, [FIRST_NAME])
+        email = an_email()
+        shown = await begin(rp, browser, email)
+        code, verification_id = (await newest(box)).split()
+        last = await step(browser, shown, oneTimeCode=code)
+        headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+        body = {"user": {"email": email, "password": PASSWORD}, "verificationIds": [verification_id]}
+        other = await rp.api.post("/api/user", json=body, headers=headers)
+        assert other.status_code == 200, other.text
+        path = f"/api/user/{other.json()['user']['id']}"
+        assert (await rp.api.delete(path, params={"hardDelete": "true"}, headers=headers)).status_code == 200
+        again = await press(browser, last, **{"user.firstName": "Grace"})
+        assert "2 / 3" in page(again).text
+        resent = await press(browser, again, 1, action="resend")
+        code, _ = (await newest(box, 2)).split()
+        response(await step(browser, await step(browser, resent, oneTimeCode=code), **{"user.firstName": "Grace"}))
+        user = await found(rp, email=email)
+        assert user is not None
+        assert user["verified"] is True
+
+
+async def test_rejection_by_a_webhook_keeps_the_code_valid(rp, browser, box):
+    await offer_steps(rp, [EMAIL, SECRET], VERIFY_EMAIL, [FIRST_NAME])
+    shown = await begin(rp, browser, an_email())
+    code = await newest(box)
+    async with receiving(in_turn(answers(500), answers(200))) as receiver:
+        subscriber = Subscriber(rp.api, receiver, rp.tenant["id"])
+        await subscriber.subscribe(["user.identity.verified"], "AbsoluteMajority")
+        assert not says(await press(browser, shown, oneTimeCode=code), WRONG_CODE)
+        assert says(await at_step(browser, shown, 3), ENTER_CODE)
+        assert "3 / 3" in page(await step(browser, shown, oneTimeCode=code)).text
+        await subscriber.subscribe([], "None")

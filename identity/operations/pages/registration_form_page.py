@@ -7,58 +7,28 @@ registers the user.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.forms import field_keys, field_values, form_requests
-from identity.domain.forms import forms as form_rules
-from identity.errors import (
-    FieldError,
-    GeneralError,
-    Invalid,
-    InvalidRequest,
-    NotFound,
-    Unavailable,
-    WebhookTransactionFailed,
-)
+from identity.errors import FieldError, GeneralError, Invalid
 from identity.operations.authorization import authorization
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.forms import form_consents, forms
+from identity.operations.forms import form_consents
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import RegistrationDraft, RegistrationTransaction
-from identity.operations.pages import page_messages, registration_page, registration_verification
+from identity.operations.pages import registration_page, registration_steps, registration_verification
 from identity.operations.pages.registration_page import EmailSent, FormRejected, Submission
-from identity.operations.pages.registration_verification import LoginIdVerification
+from identity.operations.pages.registration_steps import Steps
 from identity.services import Services
 
 _NO_DRAFT: Final = RegistrationDraft()
 _BLANK: Final = "[blank]"
-_RESEND: Final = "resend"
 _EVIDENCE: Final = "verificationIds"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FormStep:
-    """A step with its fields; `verifies` is the key of the login id that a step without fields verifies."""
-
-    fields: Sequence[Document]
-    verifies: str = ""
-
-
-Steps = Sequence[FormStep]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PendingVerification:
-    """What the page of a step that verifies a login id shows; `is_sent`: a code was sent and can be entered."""
-
-    verification: LoginIdVerification
-    is_sent: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,24 +45,6 @@ class StepRejected:
     rejected: FormRejected
     number: int
     transaction: RegistrationTransaction | None = None
-
-
-async def load_steps(services: Services, client: Client) -> Steps:
-    """Return the steps of the application's form. Raises InvalidRequest for a form that does not exist."""
-    form = await forms.find(services, client.application["registrationConfiguration"].get("formId"))
-    if form is None:
-        raise InvalidRequest("unknown", "The registration form of the application does not exist.")
-    verified = [form_rules.VERIFIED_KEYS.get(step["type"], "") for step in form["steps"]]
-    fields = [
-        [{**await form_consents.with_values(services, field), **_required(field, verified)} for field in step]
-        for step in await forms.load_steps(services, form)
-    ]
-    return [FormStep(*step) for step in zip(fields, verified, strict=True)]
-
-
-def _required(field: Document, verified: Sequence[str]) -> Document:
-    """Return what makes a field required if a step verifies its answer."""
-    return {"required": True} if field["key"] in verified else {}
 
 
 async def find(
@@ -120,7 +72,7 @@ async def submit_first(
     is_persistent: bool,
 ) -> StepRejected | Step | EmailSent:
     """Handle the first step, which has no transaction yet."""
-    steps = await load_steps(services, verified_client.client)
+    steps = await registration_steps.load(services, verified_client.client)
     draft = dataclasses.replace(_NO_DRAFT, is_persistent=is_persistent)
     result = await _apply(services, call, verified_client.client, steps, draft, 1, form)
     if isinstance(result, StepRejected):
@@ -128,7 +80,7 @@ async def submit_first(
     if len(steps) > 1:
         page = await login_transactions.store_registration(services, verified_client, result)
         transaction_id = login_transactions.transaction_id_of(page.transaction_secret)
-        await _send_first_code(services, call, verified_client.client, transaction_id, result, steps[1])
+        await _send_first_code(services, call, verified_client.client, transaction_id, result, steps[1].verifies)
         return page
     return await _register(services, call, verified_client, browser, steps, result)
 
@@ -143,8 +95,8 @@ async def submit(
 ) -> NextStep | StepRejected | Step | EmailSent:
     """Handle a step of a stored registration. Raises TransactionEndedError, and what `complete` raises."""
     verified_client = transaction.verified_client
-    steps = await load_steps(services, verified_client.client)
-    number = reachable(transaction.draft, steps, number)
+    steps = await registration_steps.load(services, verified_client.client)
+    number = registration_steps.reachable(transaction.draft, steps, number)
     if steps[number - 1].verifies:
         result = await _verify(services, call, transaction, steps, number, form)
     else:
@@ -153,15 +105,18 @@ async def submit(
         return result
     if number < len(steps):
         await login_transactions.update_registration(services, transaction, result)
-        await _send_first_code(services, call, transaction.client, transaction.transaction_id, result, steps[number])
+        await _send_first_code(
+            services, call, transaction.client, transaction.transaction_id, result, steps[number].verifies
+        )
         return NextStep(number + 1)
     await login_transactions.consume(services, transaction)
     outcome = await _register(services, call, verified_client, browser, steps, result)
-    if isinstance(outcome, StepRejected):
-        if any(error.path.startswith(_EVIDENCE) for error in outcome.rejected.fields):
-            result, outcome = dataclasses.replace(result, verified={}), StepRejected(FormRejected(), outcome.number)
-        return dataclasses.replace(outcome, transaction=await _store_again(services, transaction, result))
-    return outcome
+    if not isinstance(outcome, StepRejected):
+        return outcome
+    if any(error.path.startswith(_EVIDENCE) for error in outcome.rejected.fields):
+        # The evidence expired, or created another user: verify again.
+        result, outcome = dataclasses.replace(result, verified={}), StepRejected(FormRejected(), outcome.number)
+    return dataclasses.replace(outcome, transaction=await _store_again(services, transaction, result))
 
 
 async def _store_again(
@@ -178,40 +133,13 @@ async def _store_again(
     )
 
 
-def reachable(draft: RegistrationDraft, steps: Steps, number: int) -> int:
-    """Return the number of a step, or that of the first one without answers or verification if it comes earlier."""
-    pending = (index for index, step in enumerate(steps, 1) if step.verifies in _unverified(draft, steps))
-    return max(1, min(number, draft.steps_done + 1, next(pending, len(steps)), len(steps)))
-
-
-def _unverified(draft: RegistrationDraft, steps: Steps) -> set[str]:
-    """Return the keys of the login ids that steps still have to verify."""
-    keys = {step.verifies for step in steps if step.verifies}
-    return {key for key in keys if not registration_verification.is_verified(draft, key)}
-
-
-async def find_verification(
-    services: Services, transaction: RegistrationTransaction, step: FormStep
-) -> PendingVerification | None:
-    """Return the state of a step that verifies a login id; None for a step with fields."""
-    if not step.verifies:
-        return None
-    client, transaction_id = transaction.client, transaction.transaction_id
-    verification = registration_verification.of(client, transaction_id, transaction.draft, step.verifies)
-    return PendingVerification(verification, await registration_verification.is_sent(services, verification))
-
-
 async def _send_first_code(
-    services: Services, call: Call, client: Client, transaction_id: str, draft: RegistrationDraft, step: FormStep
+    services: Services, call: Call, client: Client, transaction_id: str, draft: RegistrationDraft, key: str
 ) -> None:
-    """Send the code of the next step. If that fails, the page of the step says so."""
-    if not step.verifies:
-        return
-    verification = registration_verification.of(client, transaction_id, draft, step.verifies)
-    if verification.is_verified or await registration_verification.is_sent(services, verification):
-        return
-    with contextlib.suppress(Invalid, Unavailable):
-        await registration_verification.send(services, call, verification)
+    """Send the code of the next step if it verifies a login id."""
+    if key:
+        verification = registration_verification.of(client, transaction_id, draft, key)
+        await registration_verification.send_first(services, call, verification)
 
 
 async def _verify(
@@ -222,23 +150,14 @@ async def _verify(
     number: int,
     form: Mapping[str, str],
 ) -> RegistrationDraft | StepRejected:
-    """Return the draft with the code of a step verified; otherwise the message of the step, as after a new code."""
-    draft, key = transaction.draft, steps[number - 1].verifies
+    """Return the draft with the login id of a step verified, or the message of the step, as after another code."""
+    draft = dataclasses.replace(transaction.draft, steps_done=max(transaction.draft.steps_done, number))
+    key = steps[number - 1].verifies
     verification = registration_verification.of(transaction.client, transaction.transaction_id, draft, key)
-    done = dataclasses.replace(draft, steps_done=max(draft.steps_done, number))
-    if verification.is_verified:
-        return done
-    try:
-        if form.get("action") != _RESEND:
-            code = form.get("oneTimeCode", "").strip()
-            return await registration_verification.complete(services, call, verification, done, code)
-        await registration_verification.send(services, call, verification)
-        message = page_messages.CODE_SENT
-    except (Invalid, NotFound, Unavailable, WebhookTransactionFailed) as error:
-        is_unsent = form.get("action") == _RESEND
-        wrong = page_messages.CANNOT_SEND if is_unsent else registration_page.WRONG_CODE
-        message = page_messages.of_code_error(error, rejected=registration_page.REJECTED, wrong=wrong)
-    return StepRejected(FormRejected(general=[GeneralError(message, "")]), number)
+    result = await registration_verification.submit(services, call, verification, draft, form)
+    if isinstance(result, RegistrationDraft):
+        return result
+    return StepRejected(FormRejected(general=[GeneralError(result, "")]), number)
 
 
 async def _apply(
@@ -267,7 +186,7 @@ async def _apply(
     relevant = {key: answer for key, answer in draft.answers.items() if key in shown.union(field_keys.LOGIN_IDS)}
     checked = dataclasses.replace(draft, answers=relevant)
     submission = dataclasses.replace(await _submission(services, client, steps, checked, problems), shown=shown)
-    hidden = _unverified(draft, steps)
+    hidden = registration_steps.unverified(draft, steps)
     found = await _state_problems(services, call, client, submission)
     errors = [*submission.errors, *(error for error in found if not _is_in_use(error, hidden))]
     return StepRejected(FormRejected(errors), number) if errors else draft

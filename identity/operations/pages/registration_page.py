@@ -44,7 +44,6 @@ WINDOW_SECONDS: Final = 900
 AUTHENTICATION_TYPE: Final = "REGISTRATION"
 REJECTED: Final = "registration.vetoed"
 """The page text for a registration that a webhook vetoed."""
-WRONG_CODE: Final = "verificationRequired.wrongCode"
 
 _EMAIL_IN_USE: Final = frozenset({"[duplicate]user.email", "[inactive]user.email"})
 

@@ -6,22 +6,28 @@ verification id is the evidence with which the user is created.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Call
 from identity.domain.objects.owner_settings import FORM_FIELD
 from identity.domain.users import users as user_rules
-from identity.errors import GeneralError, Invalid, NotFound, Unavailable
+from identity.errors import GeneralError, Invalid, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.clients.clients import Client
 from identity.operations.limits import code_attempt_limits, message_limits
 from identity.operations.login_transactions.login_transactions import RegistrationDraft
-from identity.operations.pages import page_messages
+from identity.operations.pages import page_messages, registration_page
 from identity.operations.verification import identity_verifications, verification_codes
 from identity.operations.verification.verification_codes import OpenVerification, VerificationKind
 from identity.services import Services
 
+RESEND: Final = "resend"
+"""The action of a form that requests another code."""
+
 _PURPOSE: Final = "registration"
+_WRONG_CODE: Final = "verificationRequired.wrongCode"
 _EMAIL: Final = "user.email"
 
 
@@ -69,6 +75,34 @@ def verification_ids(draft: RegistrationDraft) -> list[str]:
 async def is_sent(services: Services, verification: LoginIdVerification) -> bool:
     """Whether a code that was sent can be entered."""
     return await _find_open(services, verification) is not None
+
+
+async def submit(
+    services: Services,
+    call: Call,
+    verification: LoginIdVerification,
+    draft: RegistrationDraft,
+    form: Mapping[str, str],
+) -> RegistrationDraft | str:
+    """Handle the form of a step; return the draft with the login id verified, or the key of a page text."""
+    if verification.is_verified:
+        return draft
+    is_resend = form.get("action") == RESEND
+    try:
+        if is_resend:
+            await send(services, call, verification)
+            return page_messages.CODE_SENT
+        return await complete(services, call, verification, draft, form.get("oneTimeCode", "").strip())
+    except (Invalid, NotFound, Unavailable, WebhookTransactionFailed) as error:
+        wrong = page_messages.CANNOT_SEND if is_resend else _WRONG_CODE
+        return page_messages.of_code_error(error, rejected=registration_page.REJECTED, wrong=wrong)
+
+
+async def send_first(services: Services, call: Call, verification: LoginIdVerification) -> None:
+    """Send the code before its page is shown for the first time. If that fails, the page says so."""
+    if not verification.is_verified and not await is_sent(services, verification):
+        with contextlib.suppress(Invalid, Unavailable):
+            await send(services, call, verification)
 
 
 async def send(services: Services, call: Call, verification: LoginIdVerification) -> None:

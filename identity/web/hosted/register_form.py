@@ -13,9 +13,11 @@ from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import RegistrationTransaction
-from identity.operations.pages import page_messages, registration_form_page
-from identity.operations.pages.registration_form_page import PendingVerification, Steps
+from identity.operations.pages import page_messages, registration_steps, registration_verification
 from identity.operations.pages.registration_page import FormRejected
+from identity.operations.pages.registration_steps import FormStep, Steps
+from identity.operations.pages.registration_verification import LoginIdVerification
+from identity.services import Services
 from identity.web.endpoint import Reply
 from identity.web.hosted import csrf, fields, form_inputs, login, page_theme
 from identity.web.hosted.fields import Field, Form
@@ -25,6 +27,14 @@ from identity.web.oauth2.oauth_handlers import OAuth2Handler
 STEP: Final = "step"
 _RESEND_SECONDS: Final = 30
 NOT_REJECTED: Final = FormRejected()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PendingVerification:
+    """What the page of a step that verifies a login id shows; `is_sent`: a code was sent and can be entered."""
+
+    verification: LoginIdVerification
+    is_sent: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +54,17 @@ class StepPage:
     verification: PendingVerification | None = None
 
 
+async def find_verification(
+    services: Services, transaction: RegistrationTransaction, step: FormStep
+) -> PendingVerification | None:
+    """Return the state of a step that verifies a login id; None for a step with fields."""
+    if not step.verifies:
+        return None
+    client, transaction_id = transaction.client, transaction.transaction_id
+    verification = registration_verification.of(client, transaction_id, transaction.draft, step.verifies)
+    return PendingVerification(verification, await registration_verification.is_sent(services, verification))
+
+
 async def reply_first(
     handler: OAuth2Handler,
     client: Client,
@@ -55,7 +76,7 @@ async def reply_first(
 ) -> Reply:
     """Return the first step, whose form has the authorization parameters in `names`; nothing is stored yet."""
     theme = await page_theme.load(handler, client.tenant, client.application, given)
-    steps = await registration_form_page.load_steps(handler.services, client)
+    steps = await registration_steps.load(handler.services, client)
     answers = field_values.read(steps[0].fields, given)
     if "user.email" in answers:
         answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
@@ -147,6 +168,6 @@ def _with_verification(form: Form, pending: PendingVerification, theme: PageThem
         submit=theme["verificationRequired.submit"],
         fields=[Field("oneTimeCode", theme["verificationRequired.code"], "text", "one-time-code", is_focused=True)],
         message=message,
-        buttons=[(theme["verificationRequired.resend"], "action", "resend")],
+        buttons=[(theme["verificationRequired.resend"], "action", registration_verification.RESEND)],
         wait_seconds=_RESEND_SECONDS if is_new else 0,
     )

@@ -11,7 +11,7 @@ from identity.domain.forms import field_keys, field_values
 from identity.errors import ServiceError
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import RegistrationTransaction, TransactionEndedError
-from identity.operations.pages import registration_form_page
+from identity.operations.pages import registration_form_page, registration_steps
 from identity.operations.pages.registration_form_page import NextStep, StepRejected
 from identity.operations.pages.registration_page import FormRejected
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -69,7 +69,7 @@ class RegisterStepsHandler(RegisterHandler):
             reply = await self.step_page(new, outcome.number, answers, rejected=outcome.rejected)
             cookie = self.new_cookie(login_transactions.COOKIE, new.cookie)
             return dataclasses.replace(reply, cookies=[*reply.cookies, cookie])
-        steps = await registration_form_page.load_steps(self.services, transaction.client)
+        steps = await registration_steps.load(self.services, transaction.client)
         answers = field_values.read(steps[outcome.number - 1].fields, form)
         return await self.step_page(transaction, outcome.number, answers, rejected=outcome.rejected)
 
@@ -83,10 +83,10 @@ class RegisterStepsHandler(RegisterHandler):
         message: str = "",
     ) -> Reply:
         """Return a step that can be reached with the answers so far."""
-        steps = await registration_form_page.load_steps(self.services, transaction.client)
-        number = registration_form_page.reachable(transaction.draft, steps, number)
+        steps = await registration_steps.load(self.services, transaction.client)
+        number = registration_steps.reachable(transaction.draft, steps, number)
         has_password = field_keys.PASSWORD in transaction.draft.answers
-        verification = await registration_form_page.find_verification(self.services, transaction, steps[number - 1])
+        verification = await register_form.find_verification(self.services, transaction, steps[number - 1])
         page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password, verification)
         return await register_form.reply_stored(self, page, transaction)
 
