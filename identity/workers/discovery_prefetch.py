@@ -1,9 +1,9 @@
 """Keep the inputs of key set and provider metadata in memory, so that they are served while MongoDB is away.
 
-Every process that serves requests reads those of the default tenant before its port opens, those of all others after
-that, and those of new tenants soon after they are created. The caches keep the last known values from then on. The keys
-of all tenants together are read only in an instance of fewer than `MAXIMUM_TENANTS`: with more, they would take tens of
-megabytes, and every change of a tenant would make each process read the signers of all of them.
+Every process that serves requests reads those of the default tenant before its port opens, those of the newest
+`MAXIMUM_TENANTS` after that, and those of new tenants soon after they are created. The caches keep the last known
+values from then on. The keys of all tenants together are read only in an instance of fewer: with many, they would take
+tens of megabytes, and every change of a tenant would make each process read the signers of all of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _log = structlog.get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _TRANSIENT_ERRORS: Final[tuple[type[Exception], ...]] = (InvalidRequest, *OUTAGES)
 """A tenant was deleted meanwhile, or MongoDB is unavailable: the next round reads again."""
-MAXIMUM_TENANTS: Final = 1000
-"""Tenants beyond these are in memory once a client has requested their metadata."""
+MAXIMUM_TENANTS: Final = 100
+"""Reading one takes milliseconds of processor time. Others are in memory once a client has requested their metadata."""
 
 
 class DiscoveryPrefetch:
