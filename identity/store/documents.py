@@ -167,19 +167,21 @@ class Documents:
     async def find_cached_where_across_tenants(self, where: Mapping[str, str]) -> Document | None:
         """As `find_cached_where` for any tenant.
 
-        Only the id is cached by the members; the members are then compared with the cached document.
+        The members map to the id only, and are compared with the cached document. A miss reads the document at once.
         """
         members = tuple(where.items())
         if (document_id := self._ids_by_members.get(members)) is not None:
             document = await self._find_cached_matching(document_id, where)
             if document is not None:
                 return document
-        found = await self._find_id(where)
-        if found is None:
+        version = self._cache.version()
+        document = await self._load(where)
+        if document is None:
             self._ids_by_members.pop(members, None)
             return None
-        self._ids_by_members[members] = found
-        return await self._find_cached_matching(found, where)
+        self._ids_by_members[members] = document["id"]
+        self._cache.put_loaded(document["id"], document, version)
+        return document
 
     async def _find_id(self, where: Mapping[str, str]) -> str | None:
         found = await self._collection.find_one(where, {"_id": 1})

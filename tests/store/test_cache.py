@@ -120,6 +120,18 @@ async def test_failed_load_fails_all_its_callers_and_is_repeated(stream_status):
     assert await remembered.get("a", source.load) == "first"
 
 
+@pytest.mark.parametrize(
+    ("forget", "is_cached"),
+    [(lambda cached: None, True), (lambda cached: cached.drop("a"), False), (lambda cached: cached.clear(), False)],
+)
+async def test_value_loaded_without_its_key_is_cached_unless_anything_was_invalidated(stream_status, forget, is_cached):
+    remembered = Cache[str](10, stream_status)
+    version = remembered.version()
+    forget(remembered)
+    remembered.put_loaded("a", "first", version)
+    assert remembered.peek("a") == ("first" if is_cached else None)
+
+
 async def test_missing_value_is_not_cached(stream_status):
     source, remembered = Source(), Cache[str](10, stream_status)
     source.value = None
