@@ -51,8 +51,8 @@ class ScimCall:
 
 async def authenticate(services: Services, call: Call, authorization: str, tenant_header: str | None) -> ScimCall:
     """Return the call of a SCIM client. Raises ScimError: 404 while SCIM is disabled, 401 for an invalid token."""
-    tenants = await services.configuration.tenants.list_cached(None, "all", {})
-    if not any(tenant["scimServerConfiguration"]["enabled"] for tenant in tenants):
+    where = {"scimServerConfiguration.enabled": True}
+    if not await services.configuration.tenants.list_cached(None, "with SCIM", where, ("_id",), limit=1):
         raise _disabled()
     verified = await _verify(services, call, authorization)
     tenant = verified.tenant
