@@ -79,9 +79,10 @@ async def _compared(
 async def _prepared(http: httpx.AsyncClient, scheme: str, factor: int) -> tuple[str, Mapping[str, str]]:
     """A tenant whose failed logins lock no user, and a user of each sort; failures trigger no notification."""
     template_id = await _template(http)
+    number = time.time_ns()
     wanted = {
-        "name": f"Enumeration {scheme} {time.time_ns()}",
-        "issuer": "https://issuer.example.com",
+        "name": f"Enumeration {scheme} {number}",
+        "issuer": f"https://{number}.example.com",
         "passwordEncryptionConfiguration": {"encryptionScheme": scheme, "encryptionSchemeFactor": factor},
         "rateLimitConfiguration": {
             kind: {"enabled": True, "limit": 1_000_000, "timePeriodInSeconds": 3600}
@@ -128,6 +129,7 @@ def _scenario(what: str, measure: Callable[[Bench], Awaitable[Figure]], at_most_
         measure,
         Budget(at_most=at_most_percent),
         processes=1,
+        group="enumeration",
     )
 
 
