@@ -89,7 +89,7 @@ class Mongod:
         except OperationFailure as error:
             raise StartupError(f"The embedded mongod cannot be configured: {error}; see {self.log_file}") from error
         finally:
-            await client.close()
+            await asyncio.shield(client.close())  # also if the start is cancelled
 
     async def _become_primary(self, client: AsyncMongoClient[dict[str, Any]]) -> None:
         address = f"{_HOST}:{self._port}"
