@@ -73,7 +73,7 @@ class Cache(Generic[V]):
         self._stream_status = stream_status
         self._entries: collections.OrderedDict[str, tuple[V, float]] = collections.OrderedDict()
         self._loading: dict[str, asyncio.Task[V | None]] = {}
-        self._drops = 0
+        self._invalidations = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -138,11 +138,11 @@ class Cache(Generic[V]):
 
     def version(self) -> int:
         """Return the number of invalidations so far, for `put_loaded`."""
-        return self._drops
+        return self._invalidations
 
     def put_loaded(self, key: str, value: V, version: int) -> None:
         """Cache a value that was loaded without its key, unless anything was invalidated since `version`."""
-        if version == self._drops:
+        if version == self._invalidations:
             self._stale.pop(key, None)
             self._put(key, value)
 
@@ -154,14 +154,14 @@ class Cache(Generic[V]):
 
     def drop(self, *keys: str) -> None:
         """Remove these keys."""
-        self._drops += 1
+        self._invalidations += 1
         for key in keys:
             self._remove(key)
             self._loading.pop(key, None)
 
     def clear(self) -> None:
         """Remove all keys."""
-        self._drops += 1
+        self._invalidations += 1
         for key in list(self._entries):
             self._remove(key)
         self._loading.clear()

@@ -243,8 +243,8 @@ async def test_exit_code_says_what_went_wrong(identity):
     assert (await identity("admin", "list", "nonsense")).code == exit_codes.USAGE
     assert (await identity("admin", "show", "tenant", "no such tenant")).code == exit_codes.NOT_FOUND
     assert (await identity("admin", "create-admin", "no address")).code == exit_codes.REFUSED
-    nobody = await identity("admin", "unlock", "none@example.com")
-    assert (nobody.code, "no user with the id or login id [none@example.com]" in nobody.err) == (4, True)
+    unknown = await identity("admin", "unlock", "none@example.com")
+    assert (unknown.code, "no user with the id or login id [none@example.com]" in unknown.err) == (4, True)
     no_manager = await identity("admin", "list", "api-key", IDENTITY_API_KEY=SUPER_KEY)
     assert (no_manager.code, "key manager" in no_manager.err) == (exit_codes.UNAUTHORIZED, True)
     wrong_key = await identity("admin", "list", "tenant", IDENTITY_API_KEY="wrong")

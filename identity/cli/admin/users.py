@@ -56,11 +56,10 @@ def create_admin(api: Api, output: Output, email: str, *, password_stdin: bool) 
 @with_api
 def reset_password(api: Api, output: Output, login_id: str, tenant: str | None, *, password_stdin: bool) -> None:
     """Set a new password for the user with a login id or id, and unlock the account."""
-    tenant_id = find_tenant(api, tenant)
-    user = kinds.get_user(api, login_id, tenant_id)
+    user = _get_user(api, login_id, tenant)
     password = _password(read=password_stdin)
-    api.send("PATCH", f"/api/user/{user['id']}", {"user": {"password": password}}, tenant_id=tenant_id)
-    _cancel_lock_outs(api, user, tenant_id)
+    api.send("PATCH", f"/api/user/{user['id']}", {"user": {"password": password}}, tenant_id=user["tenantId"])
+    _cancel_lock_outs(api, user)
     _show_password(output, f"Password of {login_id} changed.", user, password, shown=not password_stdin)
 
 
@@ -70,11 +69,10 @@ def reset_password(api: Api, output: Output, login_id: str, tenant: str | None, 
 @with_api
 def unlock(api: Api, output: Output, login_id: str, tenant: str | None) -> None:
     """Cancel the actions that prevent a user from logging in, such as a lock-out, and reactivate the user."""
-    tenant_id = find_tenant(api, tenant)
-    user = kinds.get_user(api, login_id, tenant_id)
-    count = _cancel_lock_outs(api, user, tenant_id)
+    user = _get_user(api, login_id, tenant)
+    count = _cancel_lock_outs(api, user)
     if not user.get("active", True):
-        api.send("PUT", f"/api/user/{user['id']}", query={"reactivate": "true"}, tenant_id=tenant_id)
+        api.send("PUT", f"/api/user/{user['id']}", query={"reactivate": "true"}, tenant_id=user["tenantId"])
     output.message(f"{login_id} may log in again; {count} actions canceled.", userId=user["id"], canceled=count)
 
 
@@ -84,12 +82,11 @@ def unlock(api: Api, output: Output, login_id: str, tenant: str | None) -> None:
 @with_api
 def remove_second_factors(api: Api, output: Output, login_id: str, tenant: str | None) -> None:
     """Remove the two-factor methods and recovery codes of a user who lost them; the password alone is enough then."""
-    tenant_id = find_tenant(api, tenant)
-    user = kinds.get_user(api, login_id, tenant_id)
+    user = _get_user(api, login_id, tenant)
     count = len(user.get("twoFactor", {}).get("methods", []))
     body: Json = {"user": {"twoFactor": {"methods": []}}}
     headers = {"Content-Type": "application/merge-patch+json"}
-    api.send("PATCH", f"/api/user/{user['id']}", body, tenant_id=tenant_id, headers=headers)
+    api.send("PATCH", f"/api/user/{user['id']}", body, tenant_id=user["tenantId"], headers=headers)
     output.message(f"{count} two-factor methods of {login_id} removed.", userId=user["id"], removed=count)
 
 
@@ -106,7 +103,13 @@ def find_tenant(api: Api, wanted: str | None) -> str:
     return administrators_tenant(api) if wanted is None else str(kinds.get(api, "tenant", wanted)["id"])
 
 
-def _cancel_lock_outs(api: Api, user: Json, tenant_id: str) -> int:
+def _get_user(api: Api, login_id: str, tenant: str | None) -> Json:
+    """Return the user with a login id or id in a tenant. Raises ApiError."""
+    return kinds.get_user(api, login_id, find_tenant(api, tenant))
+
+
+def _cancel_lock_outs(api: Api, user: Json) -> int:
+    tenant_id = user["tenantId"]
     query = {"userId": user["id"], "preventingLogin": "true"}
     actions = api.send("GET", "/api/user/action", query=query, tenant_id=tenant_id).get("actions", [])
     for action in actions:
