@@ -30,7 +30,7 @@ CREATED = (
     "/api/api-key/{apiKeyId}", "/api/user/{userId}",
 )  # fmt: skip
 """Operations whose requests are sent in this order, with the ids of their responses."""
-OF_THE_OBJECTS = ("/api/user/registration/{userId}", "/api/entity/{entityId}/grant", "/api/group/member")
+OF_THE_OBJECTS = ("/api/user/registration/{userId}", "/api/login", "/api/entity/{entityId}/grant", "/api/group/member")
 """Operations on these objects, whose requests are sent afterwards."""
 
 
