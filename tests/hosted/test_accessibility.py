@@ -33,6 +33,13 @@ ALL_LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "d
 LOOKS = ALL_LOOKS if os.environ.get("SCREENSHOTS") else [(360, "light"), (1280, "dark")]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
+_UNSTICK = """
+for (const element of document.querySelectorAll("*"))
+  if (getComputedStyle(element).position === "sticky")
+    Object.assign(element.style, {position: "relative", inset: "auto"});
+"""
+"""Sticky bars cover other targets depending on the length of a page; a user scrolls."""
+
 pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="the pages are examined where npm is installed")
 
 
@@ -70,6 +77,7 @@ class Examiner:
     async def examine(self, name: str) -> None:
         """Examine the page that is shown."""
         await self.chromium.run(f"{self._axe}; window.axe = axe;")
+        await self.chromium.run(_UNSTICK)
         for width, scheme in LOOKS:
             await self.chromium.look(width, scheme)
             found = await self.chromium.run(

@@ -40,23 +40,8 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
     settings = internals.config(service).mongodb
     stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
-    text = checked(tmp_path, **stores)
-    first, counts, *_ = text.splitlines()
-    assert first == f"{ROOT / 'config' / 'identity.yaml'}: no faults found"
-    assert counts.endswith("do not comply with the profile strict (docs/oauth/profiles.md)")
-    entries = {entry.splitlines()[0]: entry.splitlines()[1:] for entry in text.split("\n\n")[1:]}
-    lines = entries[f"{weak.application['name']} ({weak.client_id}) of {weak.tenant['name']}"]
-    prefix = "  application.oauthConfiguration"
-    assert lines == [
-        f"{prefix}.profile is not strict (RFC 9700)",
-        f"{prefix}.proofKeyForCodeExchangePolicy must be Required (RFC 9700 section 2.1.1)",
-        f"{prefix}.authorizedRedirectURLs[1] must be https, or http at 127.0.0.1 or [::1] (RFC 9700 section 2.6)",
-        f"{prefix}.enabledGrants[1] must not be implicit: {IMPLICIT} (RFC 9700 section 2.1.2)",
-        f"  application.jwtConfiguration.idTokenKeyId {ID_TOKEN_KEY} (FAPI 2.0 section 5.4.1)",
-    ]
-    assert strict.client_id not in text
-    assert gone.client_id not in text
     found = {one["applicationId"]: one for one in json.loads(checked(tmp_path, "--json", **stores))["applications"]}
+    assert gone.client_id not in found
     assert found[strict.client_id] == {
         "applicationId": strict.client_id,
         "name": strict.application["name"],
@@ -71,6 +56,23 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
         "rule": "RFC 9700 section 2.1.1",
     }
     assert weak.secret not in str(found)
+    text = checked(tmp_path, **stores)
+    first, counts, *_ = text.splitlines()
+    assert first == f"{ROOT / 'config' / 'identity.yaml'}: no faults found"
+    assert counts.endswith("do not comply with the profile strict (docs/oauth/profiles.md)")
+    heading = f"{weak.application['name']} ({weak.client_id}) of {weak.tenant['name']}\n"
+    assert heading in text
+    lines = text.partition(heading)[2].partition("\n\n")[0].splitlines()
+    prefix = "  application.oauthConfiguration"
+    assert lines == [
+        f"{prefix}.profile is not strict (RFC 9700)",
+        f"{prefix}.proofKeyForCodeExchangePolicy must be Required (RFC 9700 section 2.1.1)",
+        f"{prefix}.authorizedRedirectURLs[1] must be https, or http at 127.0.0.1 or [::1] (RFC 9700 section 2.6)",
+        f"{prefix}.enabledGrants[1] must not be implicit: {IMPLICIT} (RFC 9700 section 2.1.2)",
+        f"  application.jwtConfiguration.idTokenKeyId {ID_TOKEN_KEY} (FAPI 2.0 section 5.4.1)",
+    ]
+    assert strict.client_id not in text
+    assert gone.client_id not in text
     assert not list(tmp_path.iterdir())
 
 
