@@ -27,6 +27,7 @@ from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.instants import from_datetime
 from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
+from identity.store.document_lookups import DocumentLookups
 from identity.store.mongo import (
     BULK_SECONDS,
     TTL_INDEX,
@@ -80,6 +81,7 @@ class Documents:
         self.searches = searches
         self._database = database
         self._collection: Collection = database.collection(name)
+        self._lookups = DocumentLookups(self._collection)
         self._vault = vault
         self._stream_status = stream_status
         self._tenant_scoped = tenant_scoped
@@ -222,7 +224,9 @@ class Documents:
 
     async def find(self, tenant_id: Tenant, document_id: str, session: Session | None = None) -> Document | None:
         """The document from MongoDB; the caller may change it."""
-        return await self._load({**self._scope(tenant_id), "_id": document_id}, session)
+        if session is not None:
+            return await self._load({**self._scope(tenant_id), "_id": document_id}, session)
+        return await self._look_up(tenant_id, "_id", document_id)
 
     async def find_where(self, tenant_id: Tenant, where: Mapping[str, Any]) -> Document | None:
         """The first document with these members."""
@@ -437,6 +441,11 @@ class Documents:
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
         stored = await self._collection.find_one(where, session=session)
+        return None if stored is None else self._decode(stored)
+
+    async def _look_up(self, tenant_id: Tenant, member: str, value: str) -> Document | None:
+        """The document with this value of a unique member; cheaper than `_load` under load."""
+        stored = await self._lookups.find(self._scope(tenant_id).get("tenantId"), member, value)
         return None if stored is None else self._decode(stored)
 
     def _scope(self, tenant_id: Tenant) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Users(IndexSearched):
 
     async def find_by_email(self, tenant_id: TenantId, email: str) -> Document | None:
         """The user with this email address, case-insensitively."""
-        return await self.find_where(tenant_id, {"email": user_rules.login_key(email)})
+        return await self._look_up(tenant_id, "email", user_rules.login_key(email))
 
     async def find_by_username(self, tenant_id: TenantId, username: str) -> Document | None:
         """The user with this unique username, case-insensitively."""

@@ -139,3 +139,10 @@ async def test_list_can_be_limited_to_members_and_to_the_first_documents(service
     first = await groups.list_cached(mine, "first two", {}, ("name",), 2)
     assert [(one["name"], one.keys()) for one in first] == [("3", {"id", "name"}), ("2", {"id", "name"})]
     assert await groups.list_cached(TenantId(new_id()), "first two", {}, ("name",), 2) == []
+
+
+async def test_concurrent_readers_do_not_share_what_they_change(service, tenant) -> None:
+    tenants = internals.store(service, "tenants")
+    first, second = await asyncio.gather(tenants.get(None, tenant["id"]), tenants.get(None, tenant["id"]))
+    first["jwtConfiguration"]["timeToLiveInSeconds"] += 1
+    assert second["jwtConfiguration"] == (await tenants.get(None, tenant["id"]))["jwtConfiguration"]
