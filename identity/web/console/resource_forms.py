@@ -120,7 +120,7 @@ class EditHandler(FormHandler):
             kept = {name: value for name, value in document.items() if name not in READ_ONLY}
             return ApiCall("PUT", path, body={wrapper: kept})
         patch = values.difference(stored, document)
-        return ApiCall("PATCH", path, body={wrapper: patch}, headers={"Content-Type": patches.MERGE})
+        return ApiCall("PATCH", path, body={wrapper: patch}, headers={"Content-Type": patches.MERGE_PATCH})
 
     async def form_page(
         self,
