@@ -32,6 +32,7 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         await api.post("/api/login", json={"loginId": users[0]["email"], "password": "wrong"})
         event = (await api.get("/api/system/webhook-event-log/search")).json()["webhookEventLogs"][0]["id"]
         tenant_id = users[0]["tenantId"]
+        form_id = (await api.get("/api/form")).json()["forms"][0]["id"]
     return {
         "home": "/admin",
         "reports": "/admin/reports",
@@ -53,6 +54,8 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         "theme-kinds": "/admin/themes/new",
         "theme-new": "/admin/themes/new?kind=simple",
         "lambda-new": "/admin/lambdas/new",
+        "form-new": "/admin/forms/new",
+        "form-edit": f"/admin/forms/{form_id}/edit",
         "user": f"/admin/users/{users[0]['id']}",
         "user-edit": f"/admin/users/{users[0]['id']}/edit",
         "applications": "/admin/applications",

@@ -34,6 +34,7 @@ def test_layout_names_only_members_that_the_schema_has(slug: str) -> None:
     schema = load(layout.schema)
     members = [member for group in layout.groups for member in group.members]
     members += [*layout.references, *layout.secrets, *layout.code, *layout.labels, *layout.creation, *layout.matrix]
+    members += layout.steps
     members += [member for preset in layout.presets for member in preset.members]
     for member in members if layout.has_items else []:
         forms.declaration(schema, f"{layout.wrapper}.{member}")
@@ -91,7 +92,7 @@ FILLED: dict[str, dict[str, Any]] = {
     "forms": {
         "form.name": "{name}",
         "form.type": "selfServiceUser",
-        "form.steps": f'[{{{{"fields": ["{FIELD_IDS["user.email"]}"]}}}}]',
+        "form.steps[0].fields[0]": FIELD_IDS["user.email"],
     },
     "groups": {"group.name": "{name}", "console.tenantId": DEFAULT_TENANT},
     "identity-providers": {"identityProvider.name": "{name}", "identityProvider.type": "ExternalJWT"},
@@ -708,3 +709,28 @@ async def test_list_of_users_is_answered_from_an_index(
 async def test_url_is_entered_in_one_line(admin: Browser) -> None:
     text = (await admin.open("/admin/connectors/new")).text
     assert re.search(r'<input[^>]*name="connector\.authenticationURL"', text)
+
+
+async def test_list_of_an_object_is_replaced(admin: Browser, api: httpx.AsyncClient) -> None:
+    urls = ["https://one.example.com/", "https://two.example.com/"]
+    body = {"application": {"name": new_id(), "oauthConfiguration": {"authorizedRedirectURLs": urls}}}
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    made = (await api.post("/api/application", json=body, headers=headers)).json()["application"]
+    fields = {"application.oauthConfiguration.authorizedRedirectURLs": urls[1]}
+    assert (await post(admin, f"/admin/applications/{made['id']}/edit", **fields)).status_code == 303
+    stored = (await api.get(f"/api/application/{made['id']}")).json()["application"]
+    assert stored["oauthConfiguration"]["authorizedRedirectURLs"] == urls[1:]
+
+
+async def test_roles_of_a_registration_are_replaced(admin: Browser, api: httpx.AsyncClient) -> None:
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    body: dict[str, Any] = {"application": {"name": new_id(), "roles": [{"name": "editor"}, {"name": "author"}]}}
+    made = (await api.post("/api/application", json=body, headers=headers)).json()["application"]
+    registration = {"applicationId": made["id"], "roles": ["editor"]}
+    body = {"user": {"username": new_id(), "password": "a long password"}, "registration": registration}
+    user = (await api.post("/api/user/registration", json=body, headers=headers)).json()["user"]
+    path = f"/admin/users/{user['id']}/do/roles?row={made['id']}"
+    for roles in ("author", ""):
+        assert (await post(admin, path, **{"input.roleNames": roles})).status_code == 303
+        answer = await api.get(f"/api/user/registration/{user['id']}/{made['id']}")
+        assert answer.json()["registration"]["roles"] == [role for role in [roles] if role]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity import permissions
-from identity.web.console import values
+from identity.web.console import form_steps, values
 from identity.web.console.layouts import Layout, member_of, with_member
 
 _LONG: Final = 2048
@@ -38,6 +38,7 @@ class Field:
     maximum_length: int | None = None
     errors: Sequence[str] = ()
     placeholder: str = ""
+    steps: Sequence[form_steps.Step] = ()
 
     @property
     def id(self) -> str:
@@ -119,6 +120,7 @@ def _field(
         declared.get("maxLength"),
         _errors_of(name, errors),
         _example(declared),
+        form_steps.inputs(name, value, choices, errors) if kind == "steps" else (),
     )
 
 
@@ -159,6 +161,8 @@ def _kind(declared: Mapping[str, Any], layout: Layout, member: str, options: Opt
         return "secret"
     if member in layout.matrix or member in layout.images:
         return "matrix" if member in layout.matrix else {"array": "icon"}.get(kind, "image")
+    if member in layout.steps and layout.references[member] in options:
+        return "steps"
     is_long = declared.get("maxLength", 0) > _LONG and not member.lower().endswith("url")
     if member in layout.code or is_long:
         return "code"
@@ -210,7 +214,7 @@ def apply(
         if field.kind == "secret" and not "".join(given):
             continue
         try:
-            value = values.read(field.kind, given, field.choices, member_of(document, field.member))
+            value = _value(field, given, document, form)
         except values.UnreadableError as error:
             errors[field.name] = [str(error)]
             continue
@@ -219,3 +223,10 @@ def apply(
             continue
         changed = with_member(changed, field.member, value)
     return changed, errors
+
+
+def _value(field: Field, given: Sequence[str], document: Mapping[str, Any], form: Mapping[str, Sequence[str]]) -> Any:
+    """Return the value of a field. Raises UnreadableError."""
+    if field.kind == "steps":
+        return form_steps.read(field.name, form)
+    return values.read(field.kind, given, field.choices, member_of(document, field.member))

@@ -147,7 +147,7 @@ class Layout:
     `is_single` marks an object without an id and a list, `has_items` a list of objects that have a page each. `fixed`
     are parameters of every search, `text` is empty if there is none to type. `references` are members that hold the id
     of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions, `images`
-    those with `data:` URLs, for which a form uploads files.
+    those with `data:` URLs, for which a form uploads files, `steps` those with steps of form fields.
     `preview` labels the button that shows what the values of a form result in.
     """
 
@@ -188,6 +188,7 @@ class Layout:
     has_items: bool = True
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     matrix: Sequence[str] = ()
+    steps: Sequence[str] = ()
     presets: Sequence[Preset] = ()
     pages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tabs: Sequence[Tab] = ()

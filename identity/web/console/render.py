@@ -13,6 +13,7 @@ import jinja2
 import orjson
 
 from identity.web import page_templates, static_files
+from identity.web.console import form_steps
 from identity.web.endpoint import Reply
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -45,6 +46,7 @@ def _templates() -> jinja2.Environment:
     environment = page_templates.environment(_HERE / "templates")
     environment.globals["asset"] = functools.partial(static_files.path, "console")
     environment.globals["with_query"] = with_query
+    environment.globals["step_types"] = form_steps.TYPES
     environment.filters.update({"instant": instant, "minute": minute, "pretty": pretty, "text": text})
     return environment
 

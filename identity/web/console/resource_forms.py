@@ -27,7 +27,7 @@ class NewHandler(FormHandler):
         """Create the object."""
         document, errors = await self.submitted(self.defaults(), is_new=True)
         api_call = self.creation(values.without_empty(document))
-        if errors or self.field("preview"):
+        if errors or self.is_draft():
             return await self.form_page(document, errors, api_call=api_call)
         response = await self.call_api(
             "POST", api_call.path, api_call.query, api_call.body, headers=dict(api_call.headers)
@@ -67,6 +67,7 @@ class NewHandler(FormHandler):
             screen=self.layout.screen,
             groups=groups,
             general=general,
+            is_changed=self.method == "POST",
             tenants=await self.tenants(),
             tenant_id=self.field(TENANT_FIELD),
             submit=f"Create {self.layout.singular}",
@@ -102,7 +103,7 @@ class EditHandler(FormHandler):
         stored = await self.load(object_id)
         document, errors = await self.submitted(stored, is_new=False)
         api_call = self.change(stored, document)
-        if errors or self.field("preview"):
+        if errors or self.is_draft():
             return await self.form_page(stored, document, errors, api_call=api_call)
         response = await self.call_api(
             api_call.method, api_call.path, api_call.query, api_call.body, headers=dict(api_call.headers)
@@ -139,6 +140,7 @@ class EditHandler(FormHandler):
             400 if errors or general else 200,
             groups=await self.form_groups(document, errors),
             general=general,
+            is_changed=self.method == "POST",
             tenants=[],
             tenant_id="",
             submit="Save changes",

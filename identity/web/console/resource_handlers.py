@@ -9,7 +9,7 @@ from typing import Any, Final
 from identity.call import Document
 from identity.errors import NotFound
 from identity.ids import parse_id
-from identity.web.console import admin_forms, forms, layouts, uploads
+from identity.web.console import admin_forms, form_steps, forms, layouts, uploads
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
@@ -171,6 +171,10 @@ class FormHandler(ResourceHandler):
         named = document.get("tenantId") or self.field(TENANT_FIELD) or self.administrator.authority.tenant_id
         tenant_id = named or self.services.runtime.default_tenant_id
         return await admin_forms.arrange(self.services, tenant_id, self.layout, self.schema)
+
+    def is_draft(self) -> bool:
+        """Whether the form was submitted to be shown again: with its API call, or with a change of its inputs."""
+        return bool(self.field("preview") or self.field(form_steps.EDIT))
 
     def defaults(self) -> Document:
         """Return the values that fit the kind of the new object."""

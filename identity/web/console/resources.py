@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.web.base_handlers import Route
-from identity.web.console import forms, layouts, listing, render, values
+from identity.web.console import form_steps, forms, layouts, listing, render, values
 from identity.web.console.forms import Options
 from identity.web.console.layouts import member_of
 from identity.web.console.listing import ListRequest
@@ -105,6 +105,8 @@ class ShowHandler(ResourceHandler):
         if member in self.layout.images:
             return label, values.shown("image", value), ""
         slug = self.layout.references.get(member)
+        if member in self.layout.steps:
+            return label, form_steps.texts(value, dict(options.get(slug or "", ()))), ""
         if slug is not None and isinstance(value, str):
             return label, dict(options.get(slug, ())).get(value, value), f"/admin/{slug}/{value}"
         if member.endswith("Instant") and isinstance(value, int):

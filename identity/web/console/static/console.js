@@ -33,7 +33,7 @@ for (const source of document.querySelectorAll("[data-copy]")) {
 }
 
 // Changes that are not saved: ask before the page is left.
-let changed = false;
+let changed = document.querySelector("form[data-changed]") !== null;
 for (const form of document.querySelectorAll("form[data-guard]")) {
   form.addEventListener("input", () => { changed = true; });
   form.addEventListener("submit", (event) => { changed = changed && event.submitter?.formTarget === "preview"; });
