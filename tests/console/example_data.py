@@ -22,10 +22,13 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         }
         webhook_id = (await _post(api, "/api/webhook", webhook=webhook))["webhook"]["id"]
         users = [await _user(api, name) for name in NAMES.split(",")]
-        await _post(api, "/api/group", group={"name": "Engineers"})
         application_id = (await api.get("/api/application/search", params={"name": "Example application"})).json()[
             "applications"
         ][0]["id"]
+        role = await _post(api, f"/api/application/{application_id}/role", role={"name": "Editor"})
+        group_id = (await _post(api, "/api/group", group={"name": "Engineers"}, roleIds=[role["role"]["id"]]))["group"][
+            "id"
+        ]
         for user in users[:5]:
             login = {"loginId": user["email"], "password": "a long password", "applicationId": application_id}
             await api.post("/api/login", json=login)
@@ -54,6 +57,8 @@ async def create(base_url: str, key: str) -> dict[str, str]:
         "theme-kinds": "/admin/themes/new",
         "theme-new": "/admin/themes/new?kind=simple",
         "lambda-new": "/admin/lambdas/new",
+        "group": f"/admin/groups/{group_id}",
+        "group-edit": f"/admin/groups/{group_id}/edit",
         "form-new": "/admin/forms/new",
         "form-edit": f"/admin/forms/{form_id}/edit",
         "user": f"/admin/users/{users[0]['id']}",

@@ -37,9 +37,9 @@ def test_layout_names_only_members_that_the_schema_has(slug: str) -> None:
     members += layout.steps
     members += [member for preset in layout.presets for member in preset.members]
     for member in members if layout.has_items else []:
-        forms.declaration(schema, f"{layout.wrapper}.{member}")
+        forms.declaration(schema, layout.path_of(member))
     for reference in (*layout.references.values(), *layout.filters.values()):
-        assert reference in {"", "text", *layouts.slugs()}
+        assert reference in {"", "text", "roles", *layouts.slugs()}
 
 
 @pytest.mark.parametrize("slug", layouts.slugs())

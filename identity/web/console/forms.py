@@ -39,6 +39,7 @@ class Field:
     errors: Sequence[str] = ()
     placeholder: str = ""
     steps: Sequence[form_steps.Step] = ()
+    sections: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
 
     @property
     def id(self) -> str:
@@ -98,7 +99,7 @@ def _field(
     is_new: bool,
 ) -> Field | None:
     """Return the field of a member; None for one that the service sets."""
-    name = f"{layout.wrapper}.{member}"
+    name = layout.path_of(member)
     declared, is_required = declaration(schema, name)
     if declared.get("readOnly"):
         return None
@@ -106,8 +107,9 @@ def _field(
     if value is None and (kind == "checkbox" or (is_new and not errors)):
         value = declared.get("default")
     choices = _choices(declared, layout, member, options)
-    if kind == "select" and value is not None and value not in {choice for choice, _ in choices}:
-        choices = [*choices, (str(value), str(value))]
+    if kind in {"select", "choices"}:
+        known, chosen = {choice for choice, _ in choices}, value if isinstance(value, list) else [value]
+        choices = [*choices, *((str(each), str(each)) for each in chosen if each is not None and each not in known)]
     return Field(
         member,
         name,
@@ -121,7 +123,18 @@ def _field(
         _errors_of(name, errors),
         _example(declared),
         form_steps.inputs(name, value, choices, errors) if kind == "steps" else (),
+        sections(choices, options[layout.sections[member]]) if layout.sections.get(member) in options else (),
     )
+
+
+def sections(
+    choices: Sequence[tuple[str, str]], titles: Sequence[tuple[str, str]]
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return choices in sections, by the titles of their values."""
+    found, title_of = dict[str, list[tuple[str, str]]](), dict(titles)
+    for value, text in choices:
+        found.setdefault(title_of.get(value, "Other"), []).append((value, text))
+    return list(found.items())
 
 
 def _example(declared: Mapping[str, Any]) -> str:

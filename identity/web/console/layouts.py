@@ -148,6 +148,9 @@ class Layout:
     are parameters of every search, `text` is empty if there is none to type. `references` are members that hold the id
     of another resource, with its slug. `secrets` are shown on demand; `matrix` are members with permissions, `images`
     those with `data:` URLs, for which a form uploads files, `steps` those with steps of form fields.
+    `sections` are references whose choices are shown in sections, with the slug of their titles. `outside` are members
+    of requests next to the object, with the member of the object that has the same objects by key. `is_tenant_specific`
+    marks a form that has other fields or choices in another tenant.
     `preview` labels the button that shows what the values of a form result in.
     """
 
@@ -189,6 +192,9 @@ class Layout:
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     matrix: Sequence[str] = ()
     steps: Sequence[str] = ()
+    sections: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    outside: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_tenant_specific: bool = False
     presets: Sequence[Preset] = ()
     pages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tabs: Sequence[Tab] = ()
@@ -198,6 +204,26 @@ class Layout:
         """Return the name of an object; its id without one."""
         found = (str(value) for member in self.name if (value := member_of(document, member)))
         return next(found, str(document.get("id", "")))
+
+    def path_of(self, member: str) -> str:
+        """Return the path of a member in requests and in their errors."""
+        return member if member in self.outside else f"{self.wrapper}.{member}"
+
+    def body(self, document: Any) -> dict[str, Any]:
+        """Return the body of a request with this object."""
+        if not isinstance(document, Mapping):
+            return {self.wrapper: document}
+        outside = {name: document[name] for name in self.outside if name in document}
+        return {self.wrapper: {name: value for name, value in document.items() if name not in outside}, **outside}
+
+    def from_answer(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the object of a response, with the ids that requests have outside of it."""
+        found = answer[self.wrapper]
+        ids = {
+            name: [each["id"] for listed in (found.get(source) or {}).values() for each in listed]
+            for name, source in self.outside.items()
+        }
+        return {**found, **ids}
 
     def action(self, name: str) -> Action | None:
         """Return an action by its name."""

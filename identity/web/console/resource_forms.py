@@ -44,7 +44,7 @@ class NewHandler(FormHandler):
         tenant_id = self.field(TENANT_FIELD)
         headers = {TENANT_HEADER: tenant_id} if tenant_id else {}
         path = self.layout.create_path or self.layout.path
-        return ApiCall("POST", path, body={self.layout.wrapper: document}, headers=headers)
+        return ApiCall("POST", path, body=self.layout.body(document), headers=headers)
 
     async def form_page(
         self,
@@ -69,7 +69,7 @@ class NewHandler(FormHandler):
             general=general,
             is_changed=self.method == "POST",
             tenants=await self.tenants(),
-            tenant_id=self.field(TENANT_FIELD),
+            tenant_id=self.tenant_of({}),
             submit=f"Create {self.layout.singular}",
             preview={"kind": self.parameter("kind")},
             api_call=api_call.masked(self.layout.wrapper, [*self.layout.secrets, *self.layout.images]),
@@ -116,12 +116,12 @@ class EditHandler(FormHandler):
 
     def change(self, stored: Document, document: Document) -> ApiCall:
         """Return the API call that stores a changed document: with PATCH the changed members only."""
-        path, wrapper = self.item_path(stored["id"]), self.layout.wrapper
+        path = self.item_path(stored["id"])
         if self.layout.update == "PUT":
             kept = {name: value for name, value in document.items() if name not in READ_ONLY}
-            return ApiCall("PUT", path, body={wrapper: kept})
+            return ApiCall("PUT", path, body=self.layout.body(kept))
         patch = values.difference(stored, document)
-        return ApiCall("PATCH", path, body={wrapper: patch}, headers={"Content-Type": patches.MERGE_PATCH})
+        return ApiCall("PATCH", path, body=self.layout.body(patch), headers={"Content-Type": patches.MERGE_PATCH})
 
     async def form_page(
         self,

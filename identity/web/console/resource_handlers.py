@@ -21,6 +21,9 @@ TENANT_HEADER: Final = "X-FusionAuth-TenantId"
 READ_ONLY: Final = ("id", "insertInstant", "lastUpdateInstant")
 FREE_TEXT: Final = "text"
 """Marks a filter that takes any text."""
+_ROLES: Final = "roles"
+_OWNERS: Final = "role-applications"
+"""What layouts call the roles of all applications, and the names of the applications that they belong to."""
 _MAXIMUM_OPTIONS: Final = 200
 _MAXIMUM_OPTIONS_OF_PAGE: Final = 400
 """All choices of a page together, so that a form with many references stays below 60 kB."""
@@ -81,21 +84,47 @@ class ResourceHandler(ConsoleHandler):
 
     async def load(self, object_id: str) -> Document:
         """Return the object. Raises ApiError."""
-        found: Document = (await self.get_json(self.item_path(object_id)))[self.layout.wrapper]
-        return found
+        return self.layout.from_answer(await self.get_json(self.item_path(object_id)))
 
-    async def reference_options(self) -> Options:
-        """Return the choices of the members that refer to other resources; none for those with too many."""
+    def tenant_of(self, document: Document) -> str:
+        """Return the tenant of an object; of a new one that of the form, of the administrator, or the default."""
+        authority = self.administrator.authority
+        named = document.get("tenantId") or self.field(TENANT_FIELD) or (authority and authority.tenant_id)
+        return str(named or self.services.runtime.default_tenant_id)
+
+    async def reference_options(self, document: Document | None = None) -> Options:
+        """Return the choices of the members that refer to other resources; none for those with too many.
+
+        Roles are those of the applications in the tenant of the document.
+        """
         uses = collections.Counter(self.layout.references.values())
         uses.update(slug for slug in self.layout.filters.values() if slug not in {"", FREE_TEXT})
         found: dict[str, Sequence[tuple[str, str]]] = {}
         room = _MAXIMUM_OPTIONS_OF_PAGE
+        if uses.pop(_ROLES, 0) and document is not None:
+            found.update(await self.roles(self.tenant_of(document), room))
+            room -= len(found.get(_ROLES, ()))
         for slug, count in sorted(uses.items(), key=lambda pair: (pair[1], pair[0])):
             choices = await self.choices(layouts.load(slug))
             if choices is not None and len(choices) * count <= room:
                 found[slug] = choices
                 room -= len(choices) * count
         return found
+
+    async def roles(self, tenant_id: str, room: int) -> Options:
+        """Return the roles of the applications of a tenant, and the names of the applications by role."""
+        query = {"tenantId": tenant_id, "numberOfResults": _MAXIMUM_OPTIONS}
+        found = await self.find_json("/api/application/search", query)
+        if "applications" not in found or found["total"] > _MAXIMUM_OPTIONS:
+            return {}
+        roles = [
+            (role["id"], role["name"], application["name"])
+            for application in sorted(found["applications"], key=lambda each: each["name"].lower())
+            for role in application["roles"]
+        ]
+        if len(roles) > room:
+            return {}
+        return {_ROLES: [(each, name) for each, name, _ in roles], _OWNERS: [(each, owner) for each, _, owner in roles]}
 
     async def choices(self, layout: Layout) -> list[tuple[str, str]] | None:
         """Return the ids and names of all objects of a resource, or None if there are too many, or not permitted."""
@@ -159,18 +188,16 @@ class FormHandler(ResourceHandler):
         self, document: Document, errors: Mapping[str, Sequence[str]] | None = None, *, is_new: bool = False
     ) -> list[forms.Group]:
         """Return the fields with the values of a document."""
-        options = await self.reference_options()
+        options = await self.reference_options(document)
         layout, schema = await self.arranged(document)
         wanted = self.preset.members if is_new and self.preset is not None else ()
         return forms.groups(schema, layout, document, options, errors, is_new=is_new, wanted=wanted)
 
     async def arranged(self, document: Document) -> tuple[Layout, Mapping[str, Any]]:
         """Return the layout and the schema of the form; those of users may come from a form of the tenant."""
-        if self.slug != "users" or self.administrator.authority is None:
+        if self.slug != "users":
             return self.layout, self.schema
-        named = document.get("tenantId") or self.field(TENANT_FIELD) or self.administrator.authority.tenant_id
-        tenant_id = named or self.services.runtime.default_tenant_id
-        return await admin_forms.arrange(self.services, tenant_id, self.layout, self.schema)
+        return await admin_forms.arrange(self.services, self.tenant_of(document), self.layout, self.schema)
 
     def is_draft(self) -> bool:
         """Whether the form was submitted to be shown again: with its API call, or with a change of its inputs."""

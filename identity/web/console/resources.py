@@ -71,7 +71,7 @@ class ShowHandler(ResourceHandler):
         if is_revealed and (redirect := await self.renewal(call)) is not None:
             return redirect
         document = await self.load(object_id)
-        groups = self.facts(document, await self.reference_options())
+        groups = self.facts(document, await self.reference_options(document))
         secrets = [
             (forms.label_of(secret), member_of(document, secret) if is_revealed else None)
             for secret in self.layout.secrets
@@ -107,6 +107,11 @@ class ShowHandler(ResourceHandler):
         slug = self.layout.references.get(member)
         if member in self.layout.steps:
             return label, form_steps.texts(value, dict(options.get(slug or "", ()))), ""
+        if member in self.layout.sections:
+            names = dict(options.get(slug or "", ()))
+            titles = options.get(self.layout.sections[member], ())
+            listed = forms.sections([(each, names.get(each, each)) for each in value], titles)
+            return label, [f"{title}: {', '.join(text for _, text in chosen)}" for title, chosen in listed], ""
         if slug is not None and isinstance(value, str):
             return label, dict(options.get(slug, ())).get(value, value), f"/admin/{slug}/{value}"
         if member.endswith("Instant") and isinstance(value, int):
@@ -134,7 +139,7 @@ class JsonHandler(FormHandler):
             document = json.loads(text)
         except ValueError as error:
             return self.json_page(stored, text, [f"This is not JSON: {error}."])
-        response = await self.call_api("PUT", self.item_path(object_id), body={self.layout.wrapper: document})
+        response = await self.call_api("PUT", self.item_path(object_id), body=self.layout.body(document))
         if not response.is_success:
             return self.json_page(stored, text, self.errors_of(response, ())[1])
         return self.redirect_to(self.screen_of(object_id), done="saved")
@@ -148,7 +153,7 @@ class JsonHandler(FormHandler):
             400 if general else 200,
             text=text,
             general=general,
-            api_call=ApiCall("PUT", self.item_path(document["id"]), body={self.layout.wrapper: document})
+            api_call=ApiCall("PUT", self.item_path(document["id"]), body=self.layout.body(document))
             if self.may_verb("update")
             else ApiCall("GET", self.item_path(document["id"])),
         )
