@@ -19,6 +19,7 @@ from identity.call import Document
 from identity.domain.clients import redirect_uris
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.objects.owner_settings import RevocationPolicy
 
 BASELINE: Final = "baseline"
@@ -92,7 +93,7 @@ def is_redirect_uri_authorized(url: str, application: Document) -> bool:
 
 def code_lifetime_seconds(tenant: Document, application: Document) -> int:
     """Return the lifetime of the application's codes."""
-    seconds: int = tenant["externalIdentifierConfiguration"]["authorizationGrantIdTimeToLiveInSeconds"]
+    seconds = Lifetimes.of(tenant).authorization_code_seconds
     return min(seconds, MAXIMUM_CODE_SECONDS) if is_strict(application) else seconds
 
 

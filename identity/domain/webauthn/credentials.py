@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from identity.call import Document
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.webauthn import public_keys, relying_party
 from identity.domain.webauthn.ceremonies import NewCredential
 from identity.domain.webauthn.workflows import REQUIRED, Workflow
@@ -102,7 +103,7 @@ def creation_options(
         "extensions": {"credProps": True},
         "pubKeyCredParams": [{"type": TYPE, "alg": algorithm} for algorithm in public_keys.ALGORITHMS],
         "rp": party,
-        "timeout": _milliseconds(tenant, "webAuthnRegistrationChallengeTimeToLiveInSeconds"),
+        "timeout": Lifetimes.of(tenant).passkey_registration_seconds * 1000,
         "user": {"id": user_handle(user_id), **names},
     }
 
@@ -119,11 +120,7 @@ def request_options(
     options: Document = {
         "allowCredentials": descriptors(allowed),
         "challenge": challenge,
-        "timeout": _milliseconds(tenant, "webAuthnAuthenticationChallengeTimeToLiveInSeconds"),
+        "timeout": Lifetimes.of(tenant).passkey_login_seconds * 1000,
         "userVerification": workflow.user_verification,
     }
     return options if relying_party_id is None else {**options, "rpId": relying_party_id}
-
-
-def _milliseconds(tenant: Document, name: str) -> int:
-    return int(tenant["externalIdentifierConfiguration"][name]) * 1000

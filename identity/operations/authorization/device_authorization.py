@@ -10,6 +10,7 @@ from identity.domain.authorization.device_grants import DeviceRequest
 from identity.domain.clients import redirect_uris, scopes, security_profiles, user_codes
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.objects import ip_addresses
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
@@ -52,7 +53,7 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     await _require_within_limits(services, call, identified, form, granted)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     request = DeviceRequest(granted, call.origin.ip_address, device)
-    expires_in: int = client.tenant["externalIdentifierConfiguration"]["deviceCodeTimeToLiveInSeconds"]
+    expires_in = Lifetimes.of(client.tenant).device_code_seconds
     if links is not None:
         client_call = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
         link_id = await device_links.store_pending_link(services, client_call, client, links, expires_in)

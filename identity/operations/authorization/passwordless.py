@@ -17,7 +17,7 @@ from identity.call import Call, Document
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.messaging import mail_messages
 from identity.domain.messaging.builtin_mails import BuiltinMail
-from identity.domain.objects import generated_ids
+from identity.domain.objects.external_identifiers import PASSWORDLESS_LOGIN, IdSettings
 from identity.domain.objects.owner_settings import FORM_FIELD, EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Invalid, NotFound, Unavailable
@@ -153,11 +153,9 @@ async def begin(
 
     Raises Unavailable if the tenant's generator finds no free code.
     """
-    configuration = client.tenant["externalIdentifierConfiguration"]
+    settings = IdSettings.of(client.tenant, PASSWORDLESS_LOGIN)
     strategy = strategy or client.application["passwordlessConfiguration"].get("emailLoginStrategy")
-    one_time_code = None
-    if strategy == FORM_FIELD:
-        one_time_code = generated_ids.generate(configuration["passwordlessLoginOneTimeCodeGenerator"])
+    one_time_code = settings.new_code() if strategy == FORM_FIELD else None
     code = await services.tokens.one_time_tokens.issue(
         client.tenant_id,
         _KIND,
@@ -167,8 +165,8 @@ async def begin(
             "state": state,
             "oneTimeCode": one_time_code and fingerprint(one_time_code),
         },
-        configuration["passwordlessLoginTimeToLiveInSeconds"],
-        make=functools.partial(generated_ids.generate, configuration["passwordlessLoginGenerator"]),
+        settings.ttl_seconds,
+        make=settings.new_id,
     )
     if code is None:
         raise Unavailable("No free code is available. Try again.")
@@ -290,8 +288,9 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
     started = StartedLogin(Secret(code), None)
     if stored.document["oneTimeCode"] is not None:
         # Only a hash of the one-time code is stored: the email contains a new one, which replaces it.
-        generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
-        started = dataclasses.replace(started, one_time_code=generated_ids.generate(generator))
+        started = dataclasses.replace(
+            started, one_time_code=IdSettings.of(client.tenant, PASSWORDLESS_LOGIN).new_code()
+        )
     mailing = _send_email(services, call, client, user, started, template, stored.document["state"])
     await services.runtime.background_work.begin("passwordless", mailing)
 

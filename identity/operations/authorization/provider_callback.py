@@ -13,6 +13,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.configuration import page_texts
 from identity.domain.login import login_outcomes
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import (
@@ -190,6 +191,6 @@ async def _require_link(
     """Store the request until the user has logged in to link the account."""
     client, link = state.verified_client.client, new_secret()
     document = {**state.document, "pendingId": pending.pending_id}
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["pendingAccountLinkTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).pending_link_seconds
     await services.sessions.link_logins.issue(client.tenant_id, link, browser.federation_secret, document, ttl_seconds)
     return LinkRequired(client, link)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import NONE, ONE_USE, PUSHED, SIGNED, AuthorizationRequest
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequestUri
 from identity.ids import fingerprint, new_secret
 from identity.operations.authorization import request_objects
@@ -96,7 +97,7 @@ async def reopen(
     if PUSHED not in given:
         await anonymous_request_limits.count_request(services, client.tenant_id, address)
     uri = _OPENED + new_secret()
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     name = _name(uri, browser)
     await services.tokens.pushed_requests.save(client.tenant_id, client.client_id, name, request, ttl_seconds)
     return {**{name: given[name] for name in ROUTING if name in given}, "request_uri": uri}

@@ -12,6 +12,7 @@ from identity.domain.authorization import consent as consent_rules
 from identity.domain.authorization.authorization_request import CONSENT, AuthorizationRequest
 from identity.domain.authorization.consent import ConsentDecision, ConsentPrompt
 from identity.domain.clients import scopes
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidScope
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import later
@@ -53,9 +54,7 @@ async def record_decision(
     """Return the scopes that a decision grants; store the decision if the application remembers it."""
     if consent_rules.remembers_decisions(client.application):
         user_id = UserId(user["id"])
-        ttl_seconds = client.tenant["externalIdentifierConfiguration"][
-            "rememberOAuthScopeConsentChoiceTimeToLiveInSeconds"
-        ]
+        ttl_seconds = Lifetimes.of(client.tenant).scope_consent_seconds
         await services.tokens.scope_consents.decide(
             client.tenant_id,
             user_id,

@@ -7,6 +7,7 @@ import functools
 from typing import Final
 
 from identity.call import Document
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import NotFound, Unavailable
 from identity.ids import Secret, TenantId
 from identity.operations.login.login_side_effects import LoginSideEffects
@@ -50,7 +51,7 @@ class RedeemedOneTimePassword:
 
 async def issue(services: Services, tenant: Document, user: Document, details: OneTimePasswordDetails) -> Secret:
     """Issue a one-time password. Raises Unavailable."""
-    ttl_seconds = int(tenant["externalIdentifierConfiguration"]["oneTimePasswordTimeToLiveInSeconds"])
+    ttl_seconds = Lifetimes.of(tenant).one_time_password_seconds
     document = dataclasses.asdict(details)
     secret = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds

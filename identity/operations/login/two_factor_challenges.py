@@ -11,6 +11,7 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.login.login_outcomes import Authenticated, SecondFactorRequired
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable, WrongCode
@@ -172,7 +173,7 @@ async def issue_challenge(
     login_state: Document,
 ) -> Secret:
     """Issue a challenge that stores the state of a login, without null members. Return its id."""
-    ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(tenant).two_factor_challenge_seconds
     tenant_id = TenantId(tenant["id"])
     document = {name: value for name, value in login_state.items() if value is not None}
     two_factor_id = await services.tokens.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
@@ -317,7 +318,7 @@ def _choose_method(user: Document, method_id: str | None) -> Document:
 
 async def _count_message(services: Services, challenge: Challenge) -> None:
     """Count a message against the limits of the challenge and the tenant. Raises Unavailable."""
-    ttl_seconds = challenge.tenant["externalIdentifierConfiguration"]["twoFactorIdTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(challenge.tenant).two_factor_challenge_seconds
     limit = Limit("two-factor-messages", challenge.two_factor_id, _MESSAGES, ttl_seconds)
     if await services.limits.rate_limits.consume(challenge.token.tenant_id, [limit]) is not None:
         raise Unavailable("Too many messages requested. Log in again.")

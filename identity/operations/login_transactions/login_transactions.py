@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects import stored_values
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.objects.stored_values import stored_as
 from identity.errors import InvalidRequest
 from identity.ids import UserId, fingerprint
@@ -326,7 +327,7 @@ def _has_parameter(schema: Mapping[str, Any], name: str) -> bool:
 
 async def _store(services: Services, verified_client: VerifiedClient, page: str, login: Document) -> str:
     client = verified_client.client
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     document = _with_request(services, verified_client, page, login)
     return await services.sessions.login_intents.issue(client.tenant_id, document, ttl_seconds)
 

@@ -19,6 +19,7 @@ from identity.domain.configuration import administrator_roles
 from identity.domain.configuration.administrator_roles import Authority
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login.login_outcomes import is_password_outdated
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequest
 from identity.ids import UserId, new_secret, same_secret
 from identity.instants import Instant, later
@@ -76,7 +77,7 @@ async def begin(services: Services, call: Call, browser_secret: str, target: str
     secret, state, nonce, verifier = browser_secret or new_secret(), new_secret(), new_secret(), new_secret()
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     pending: Document = {"codeVerifier": verifier, "nonce": nonce, "target": safe_target(target)}
-    ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     await services.sessions.console_logins.issue(client.tenant_id, state, secret, pending, ttl_seconds)
     parameters = {
         "client_id": client.client_id,

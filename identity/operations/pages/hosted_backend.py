@@ -17,6 +17,7 @@ from identity.call import Call, Document
 from identity.domain.authorization import hosted_backend as hosted_backend_rules
 from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.users import self_registration
 from identity.errors import InvalidRequest
 from identity.ids import new_secret
@@ -94,7 +95,7 @@ async def begin_login(
     }
     anonymous_request_limits.require_maximum_size({**pending_login, **given})
     await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     await services.sessions.backend_logins.issue(client.tenant_id, state, secret, pending_login, ttl_seconds)
     path = _REGISTER if registers and self_registration.is_enabled(client.application) else _LOGIN
     parameters = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import TenantId
@@ -30,7 +31,7 @@ async def issue(services: Services, client: Client, user: Document | None) -> st
     found = None
     if user is not None:
         found = await verification_codes.find_open(services, client.tenant_id, email_verifications.KIND, user["id"])
-    seconds = int(client.tenant["externalIdentifierConfiguration"]["emailVerificationIdTimeToLiveInSeconds"])
+    seconds = IdSettings.of(client.tenant, email_verifications.KIND).ttl_seconds
     document = {"verificationId": "" if found is None else str(found.id)}
     owner = "" if user is None else str(user["id"])
     return str(await services.tokens.one_time_tokens.issue(client.tenant_id, _KIND, owner, document, seconds) or "")

@@ -10,6 +10,7 @@ from identity.call import Call, Document
 from identity.domain.authorization import hosted_backend as hosted_backend_rules
 from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequest
 from identity.ids import new_secret
 from identity.operations import grants
@@ -68,7 +69,7 @@ async def begin(
         "location": location,
     }
     anonymous_request_limits.require_maximum_size(pending)
-    ttl_seconds: int = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     await services.sessions.trial_logins.issue(client.tenant_id, state, secret, pending, ttl_seconds)
     return TrialLogin(location, secret, ttl_seconds)
 

@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from identity.call import Call, Document
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.errors import Forbidden, Invalid, NotFound, Unavailable
 from identity.ids import TenantId
@@ -135,7 +136,7 @@ def may_send(tenant: Document, kind: VerificationKind, application: Document | N
 async def _remember_verified(
     services: Services, kind: VerificationKind, link: VerificationLink, verification_id: str
 ) -> None:
-    ttl_seconds = int(link.tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
+    ttl_seconds = IdSettings.of(link.tenant, kind).ttl_seconds
     document = {"userId": link.user_id, "applicationId": link.application_id}
     await services.tokens.one_time_tokens.issue(
         link.tenant_id, _VERIFIED[kind], link.user_id, document, ttl_seconds, make=lambda: verification_id

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Document
-from identity.domain.objects import generated_ids
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId
@@ -57,17 +57,14 @@ async def issue(
 
     Raises Invalid if the requested id is in use, and Unavailable if the tenant's generator yields no unused one.
     """
-    settings, prefix = (
-        tenant["externalIdentifierConfiguration"],
-        "setupPassword" if details.is_setup else "changePassword",
-    )
+    settings = IdSettings.of(tenant, "setupPassword" if details.is_setup else "changePassword")
     secret = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]),
         KIND,
         str(user["id"]),
         dataclasses.asdict(details),
-        int(settings[f"{prefix}IdTimeToLiveInSeconds"]),
-        make=lambda: requested_id or generated_ids.generate(settings[f"{prefix}IdGenerator"]),
+        settings.ttl_seconds,
+        make=lambda: requested_id or settings.new_id(),
     )
     if secret is not None:
         return secret

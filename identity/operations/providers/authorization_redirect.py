@@ -13,6 +13,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_request import PUSHED
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.identity_providers import ProviderOptions
 from identity.domain.providers.social_providers import PROVIDERS
@@ -116,7 +117,7 @@ async def _redirect(
         return LoginPage(client, login_id, ProviderFailed(error.general[0].code))
     if PUSHED not in verified_client.given:
         anonymous_request_limits.require_maximum_size(state_data)
-    ttl_seconds = client.tenant["externalIdentifierConfiguration"]["loginIntentTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
     await services.sessions.provider_logins.issue(client.tenant_id, request.state, secret, state_data, ttl_seconds)
     is_post = bool(provider.get("postRequest"))
     return ProviderRedirect(client, request.url, request.parameters, secret, is_post=is_post)

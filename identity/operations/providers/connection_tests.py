@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.errors import FieldError, Invalid, NotFound, ServiceError
 from identity.ids import TenantId
@@ -20,7 +21,6 @@ from identity.services import Services
 
 KIND: Final = "connectionTest"
 _SCHEMA: Final = "api/identity-provider-test.request.json"
-_TTL: Final = "identityProviderConnectionTestTimeToLiveInSeconds"
 
 
 async def start(services: Services, call: Call, body: Document) -> Document:
@@ -36,7 +36,7 @@ async def start(services: Services, call: Call, body: Document) -> Document:
         crud.require_no_errors([FieldError.invalid(name, "must name one that the tenant can use")])
     assert tenant is not None
     test = {"identityProviderId": request["identityProviderId"], "startInstant": call.now, "steps": []}
-    ttl_seconds = tenant["externalIdentifierConfiguration"][_TTL]
+    ttl_seconds = Lifetimes.of(tenant).connection_test_seconds
     test_id = await services.tokens.one_time_tokens.issue(
         tenant_id, KIND, request["identityProviderId"], test, ttl_seconds
     )

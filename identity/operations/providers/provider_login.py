@@ -14,6 +14,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.users import identity_provider_links as link_rules
@@ -375,8 +376,7 @@ def _events(
 async def _store_pending_link(services: Services, login: _ProviderLogin) -> PendingLink:
     """Store the identity, for a user who then completes the link with its id."""
     link = login.identity.pending_link(login.provider["id"])
-    external_ids = login.client.tenant["externalIdentifierConfiguration"]
-    ttl_seconds = external_ids["pendingAccountLinkTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(login.client.tenant).pending_link_seconds
     pending_id = await services.sessions.pending_links.issue(login.client.tenant_id, link, ttl_seconds)
     login.trace.add("a link is pending")
     return PendingLink(pending_id)

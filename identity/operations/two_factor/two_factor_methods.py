@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from identity.call import Call, Document
 from identity.domain.configuration import feature_settings
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.objects.owner_settings import RevocationPolicy
 from identity.domain.two_factor import totp, two_factor
 from identity.domain.users import users as user_rules
@@ -86,7 +87,7 @@ async def send_code(
     assert address is not None
     await two_factor_codes.count_message(services, tenant, user["id"])
     tenant_id, code = TenantId(tenant["id"]), two_factor_codes.generate(tenant)
-    ttl_seconds = tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(tenant).two_factor_code_seconds
     token_id, document = _token_id(user, address, purpose), {"code": two_factor_codes.hash_code(code)}
     await services.tokens.one_time_tokens.consume(tenant_id, _KIND, token_id)
     await services.tokens.one_time_tokens.issue(

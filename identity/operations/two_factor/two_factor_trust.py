@@ -8,6 +8,8 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import Authenticated
+from identity.domain.objects import external_identifiers
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.two_factor import two_factor
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import later
@@ -62,7 +64,7 @@ async def trust_device(
     for this application.
     """
     tenant_id, user_id = TenantId(tenant["id"]), UserId(user["id"])
-    seconds = _lifetime_seconds(tenant, application)
+    seconds = external_identifiers.two_factor_trust_seconds(tenant, application)
     application_id = None if application is None else ApplicationId(application["id"])
     expires = later(call.now, seconds=seconds)
     known = None
@@ -85,7 +87,7 @@ async def issue_trust_token(services: Services, tenant: Document, user: Document
 
     A `challenge` has to be presented with the token.
     """
-    ttl_seconds = tenant["externalIdentifierConfiguration"]["trustTokenTimeToLiveInSeconds"]
+    ttl_seconds = Lifetimes.of(tenant).trust_token_seconds
     document: Document = {} if challenge is None else {"trustChallenge": challenge}
     token = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]), _KIND, user["id"], document, ttl_seconds
@@ -103,9 +105,3 @@ async def is_valid_trust_token(services: Services, user: Document, token: str, c
 def trust_token_use(services: Services, user: Document, token: str) -> OneTimeTokenUse:
     """Return the single use of a trust token, to consume in the write it allows; check `is_valid_trust_token` first."""
     return services.tokens.one_time_tokens.use(TenantId(user["tenantId"]), _KIND, token)
-
-
-def _lifetime_seconds(tenant: Document, application: Document | None) -> int:
-    name = "twoFactorTrustIdTimeToLiveInSeconds"
-    own = {} if application is None else application["externalIdentifierConfiguration"]
-    return int(own.get(name) or tenant["externalIdentifierConfiguration"][name])

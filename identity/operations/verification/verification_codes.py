@@ -11,7 +11,7 @@ import dataclasses
 from typing import Literal
 
 from identity.call import Document
-from identity.domain.objects import generated_ids
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.objects.owner_settings import FORM_FIELD
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId, fingerprint, same_secret
@@ -43,22 +43,21 @@ async def start(
     services: Services, tenant: Document, kind: VerificationKind, owner: str, document: Document, strategy: str
 ) -> OpenVerification:
     """Start a verification, replacing any other of this kind. Raises Unavailable when every id is in use."""
-    settings, tenant_id = tenant["externalIdentifierConfiguration"], TenantId(tenant["id"])
-    code = generated_ids.generate(settings[f"{kind}OneTimeCodeGenerator"]) if strategy == FORM_FIELD else None
-    ttl_seconds = int(settings[f"{kind}IdTimeToLiveInSeconds"])
+    settings, tenant_id = IdSettings.of(tenant, kind), TenantId(tenant["id"])
+    code = settings.new_code() if strategy == FORM_FIELD else None
     secret = await services.tokens.one_time_tokens.issue(
         tenant_id,
         kind,
         owner,
         {**document, "code": None if code is None else fingerprint(code)},
-        ttl_seconds,
-        make=lambda: generated_ids.generate(settings[f"{kind}IdGenerator"]),
+        settings.ttl_seconds,
+        make=settings.new_id,
         replaces=True,
     )
     if secret is None:
         raise Unavailable("Every verification id of the configured form is in use. Try again.")
     verification = {"id": secret, "code": code}
-    await services.tokens.open_verifications.save(tenant_id, kind, owner, verification, ttl_seconds)
+    await services.tokens.open_verifications.save(tenant_id, kind, owner, verification, settings.ttl_seconds)
     return OpenVerification(secret, code)
 
 
@@ -73,7 +72,7 @@ async def reuse_or_start(
     found = await find_open(services, tenant_id, kind, owner)
     if found is not None and (found.one_time_code is not None) is (strategy == FORM_FIELD):
         token = await services.tokens.one_time_tokens.find(tenant_id, kind, found.id)
-        ttl_seconds = int(tenant["externalIdentifierConfiguration"][f"{kind}IdTimeToLiveInSeconds"])
+        ttl_seconds = IdSettings.of(tenant, kind).ttl_seconds
         is_same = token is not None and document.items() <= token.document.items()
         if is_same and await services.tokens.one_time_tokens.extend(tenant_id, kind, found.id, ttl_seconds):
             verification = {"id": found.id, "code": found.one_time_code}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Document
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError
 from identity.ids import Secret, TenantId
@@ -30,7 +31,7 @@ class AppliedVerifications:
 
 async def store(services: Services, tenant: Document, verification_id: str, login_id_type: str, login_id: str) -> None:
     """Store a completed id as evidence, for the lifetime of email verifications. Repeating it changes nothing."""
-    ttl_seconds = int(tenant["externalIdentifierConfiguration"]["emailVerificationIdTimeToLiveInSeconds"])
+    ttl_seconds = IdSettings.of(tenant, "emailVerification").ttl_seconds
     login_id_details, tenant_id = {"type": login_id_type, "value": login_id}, TenantId(tenant["id"])
     await services.tokens.one_time_tokens.issue(
         tenant_id,

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Final, Literal
 
 from identity.call import Document
+from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.webauthn import ceremonies
 from identity.errors import Invalid
 from identity.ids import Secret, TenantId
@@ -20,9 +21,6 @@ Ceremony = Literal["registration", "authentication", "hosted-registration", "hos
 
 ANY_USER: Final = ""
 """The owner of a challenge for discoverable credentials, which identify their user themselves."""
-
-_REGISTRATION_LIFETIME: Final = "webAuthnRegistrationChallengeTimeToLiveInSeconds"
-_AUTHENTICATION_LIFETIME: Final = "webAuthnAuthenticationChallengeTimeToLiveInSeconds"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class Challenge:
 
 async def issue(services: Services, tenant: Document, ceremony: Ceremony, user_id: str, settings: Document) -> Secret:
     """Issue a challenge of 256 bits. `settings` are stored with it, without null members."""
-    lifetime = _REGISTRATION_LIFETIME if ceremony.endswith("registration") else _AUTHENTICATION_LIFETIME
-    ttl_seconds = int(tenant["externalIdentifierConfiguration"][lifetime])
+    lifetimes, is_registration = Lifetimes.of(tenant), ceremony.endswith("registration")
+    ttl_seconds = lifetimes.passkey_registration_seconds if is_registration else lifetimes.passkey_login_seconds
     document = {name: value for name, value in settings.items() if value is not None}
     challenge = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]), _kind(ceremony), user_id, document, ttl_seconds

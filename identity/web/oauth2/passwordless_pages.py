@@ -8,6 +8,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.captcha import captchas
 from identity.domain.login import login_outcomes
+from identity.domain.objects.external_identifiers import PASSWORDLESS_LOGIN, IdSettings
 from identity.errors import Unavailable
 from identity.ids import fingerprint, same_secret
 from identity.operations.authorization import passwordless, request_sources
@@ -59,13 +60,12 @@ class _PasswordlessHandler(LoginFlowHandler):
         client = verified_client.client
         theme = await page_theme.load(self, client.tenant, client.application, given)
         token, cookie = csrf.issue(self)
-        generator = client.tenant["externalIdentifierConfiguration"]["passwordlessLoginOneTimeCodeGenerator"]
         values = {
             "action": f"{login.base_path(self)}/passwordless/{code}",
             "hidden": [*self.hidden_fields(given, token), ("loginId", login_id), *self.remember_field(given)],
             "login_id": login_id,
             "asks_code": bool(code),
-            "is_numeric": generator["type"] == "randomDigits",
+            "is_numeric": IdSettings.of(client.tenant, PASSWORDLESS_LOGIN).has_numeric_codes,
             "again": login.url_with_request(self, "passwordless", given, self.request_parameter_names()),
             "message": theme[message] if message else "",
             "is_good": False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
+from identity.domain.objects.external_identifiers import IdSettings
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
@@ -75,15 +76,14 @@ class RegistrationHandler(VerificationGateHandler):
 
 def _values(page: VerificationPage, theme: PageTheme) -> Document:
     """Return the values of the template."""
-    kind = "email" if page.is_email else "registration"
-    texts = "emailVerificationRequired." if page.is_email else "registrationVerificationRequired."
-    external_ids = page.transaction.client.tenant["externalIdentifierConfiguration"]
+    kind = "emailVerification" if page.is_email else "registrationVerification"
+    texts = f"{kind}Required."
     return {
         "title": theme[f"{texts}title"],
         "heading": theme[f"{texts}heading"],
         "lead": theme.fill(f"{texts}lead", page.email, strong=True),
         "asks_code": page.uses_code,
-        "is_numeric": external_ids[f"{kind}VerificationOneTimeCodeGenerator"]["type"] == "randomDigits",
+        "is_numeric": IdSettings.of(page.transaction.client.tenant, kind).has_numeric_codes,
         "may_change_email": page.may_change_email,
         "message": theme.message(page.message),
         "is_good": page.message == verification_pages.MESSAGE_SENT,
