@@ -17,6 +17,7 @@ from identity.errors import FieldError, Unavailable
 
 _WAITING_PER_THREAD = 64
 _QUIET_SECONDS = 5.0
+_BUSY = "Too many logins at once; try again."
 
 R = TypeVar("R")
 
@@ -33,7 +34,7 @@ class PasswordPool:
         self._is_closed = False
 
     async def hash(self, password: str, scheme: str, factor: int) -> StoredPassword:
-        """Hash a password with a new salt. Raises Unavailable if the queue is full, ValueError if it is too long.
+        """Hash a password with a new salt. Raises Unavailable as `verify` does, ValueError if it is too long.
 
         The tenant's password rules reject long passwords first; this check only limits the cost of a missing one.
         """
@@ -57,7 +58,7 @@ class PasswordPool:
                 task.cancel()
 
     async def verify(self, password: str, stored: StoredPassword) -> bool:
-        """Whether this is the password. Raises Unavailable if the queue is full.
+        """Whether this is the password. Raises Unavailable if the queue is full or memory is short.
 
         A password that is too long is incorrect; the check takes as long as for any other.
         """
@@ -82,10 +83,12 @@ class PasswordPool:
 
     async def _run(self, function: Callable[..., R], *arguments: object) -> R:
         if self._pending >= self._threads * _WAITING_PER_THREAD:
-            raise Unavailable("Too many logins at once; try again.", log_detail="password pool is full")
+            raise Unavailable(_BUSY, log_detail="password pool is full")
         self._pending += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+        except MemoryError as error:
+            raise Unavailable(_BUSY, log_detail="not enough memory to hash a password") from error
         finally:
             self._pending -= 1
             self.tidy_later()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import argon2
 import pytest
 
 from identity.call import Call
@@ -364,3 +365,36 @@ async def test_attempts_without_password_comparison_do_not_count(lockout: Lockou
         for _ in range(2 * TOO_MANY):
             assert (await lockout.log_in(PASSWORD)).status_code == 503
     assert (await lockout.log_in(PASSWORD)).status_code == 200
+
+
+@pytest.mark.requirement("users-11-11")
+async def test_attempts_that_lack_memory_are_503_and_do_not_count(lockout: Lockout, monkeypatch) -> None:
+    def short_of_memory(*_arguments: object) -> bytes:
+        raise argon2.exceptions.HashingError("Memory allocation error")
+
+    async def change_password(**members: str) -> Any:
+        body = {"loginId": user["email"], "currentPassword": PASSWORD, "password": "another password", **members}
+        headers = {"X-FusionAuth-TenantId": lockout.tenant_id}
+        return await lockout.api.post("/api/user/change-password", json=body, headers=headers)
+
+    limit = {"enabled": True, "limit": 1, "timePeriodInSeconds": 60}
+    await lockout.rp.configure_tenant(
+        rateLimitConfiguration={"failedLogin": limit},
+        passwordEncryptionConfiguration={"encryptionScheme": "argon2id", "encryptionSchemeFactor": 1},
+    )
+    user = await relying_party.make_user(lockout.api, lockout.tenant_id, lockout.rp.client_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(argon2.low_level, "hash_secret_raw", short_of_memory)
+        for login_id in (user["email"], "unknown@example.com") * (TOO_MANY + 1):
+            assert busy(await lockout.log_in(PASSWORD, login_id))
+        for _ in range(2):
+            assert busy(await change_password())
+    assert (await lockout.log_in(PASSWORD, user["email"])).status_code == 200
+    assert (await change_password()).status_code == 200
+
+
+def busy(answer: Any) -> bool:
+    """Whether the response reports that no password could be compared."""
+    message = "Too many logins at once; try again."
+    errors = answer.json()["generalErrors"]
+    return answer.status_code == 503 and [error["message"] for error in errors] == [message]

@@ -9,8 +9,10 @@ import urllib.parse
 
 import pytest
 
+from identity.errors import Unavailable
 from identity.ids import new_id
 from identity.operations.pages import accounts
+from identity.password_pool import PasswordPool
 from tests import relying_party
 from tests.conftest import checking_client
 from tests.hosted.signing_up import found, offer, press
@@ -196,6 +198,20 @@ async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, 
         assert "Incorrect current password" in page(await press(browser, shown, **wrong)).text
     answer = await press(browser, shown, **{**wrong, "currentPassword": PASSWORD})
     assert "Too many attempts" in page(answer).text
+
+
+async def test_present_password_that_cannot_be_compared_is_no_failure(rp, browser, monkeypatch):
+    async def busy(*_arguments: object) -> bool:
+        raise Unavailable("Too many passwords wait.")
+
+    monkeypatch.setattr(accounts, "_PASSWORD_FAILURES", 1)
+    shown = await enter(rp, browser, "/account/password")
+    right = {"currentPassword": PASSWORD, "password": NEW_PASSWORD, "passwordConfirm": NEW_PASSWORD}
+    with monkeypatch.context() as patched:
+        patched.setattr(PasswordPool, "verify", busy)
+        for _ in range(2):
+            assert "try again" in page(await press(browser, shown, **right)).text
+    assert (await press(browser, shown, **right)).status_code == 302
 
 
 @pytest.mark.parametrize("path", ["/account/edit", "/account/password", "/account/two-factor"])

@@ -28,6 +28,7 @@ MAXIMUM_BYTES: Final = 4096
 # The OWASP password storage recommendation for argon2id: 19 MiB, two passes, one lane; the factor is the passes.
 _ARGON2_MEMORY_KIB = 19_456
 _ARGON2_LANES = 1
+_ARGON2_OUT_OF_MEMORY = argon2.low_level.error_to_str(-22)
 _SALT_BYTES = 32
 
 
@@ -56,13 +57,19 @@ class _Scheme:
 
 
 def hash_password(password: str, scheme: str, factor: int) -> StoredPassword:
-    """Hash a password with a new salt. Raises KeyError for an unknown scheme; check `is_known` first."""
+    """Hash a password with a new salt.
+
+    Raises KeyError for an unknown scheme, so check `is_known` first, and MemoryError.
+    """
     salt = _SCHEMES[scheme].new_salt()
     return StoredPassword(scheme, factor, salt, _SCHEMES[scheme].derive(password.encode(), salt, factor))
 
 
 def verify(password: str, stored: StoredPassword) -> bool:
-    """Whether this is the password, compared in constant time. False for a malformed salt or an unknown scheme."""
+    """Whether this is the password, compared in constant time. False for a malformed salt or an unknown scheme.
+
+    Raises MemoryError: the password was not compared.
+    """
     scheme = _SCHEMES.get(stored.scheme)
     if scheme is None:
         return False
@@ -122,6 +129,8 @@ def _argon2id(password: bytes, salt: str, factor: int) -> str:
             password, _unbase64(salt), factor, _ARGON2_MEMORY_KIB, _ARGON2_LANES, 32, argon2.low_level.Type.ID
         )
     except argon2.exceptions.HashingError as error:
+        if str(error) == _ARGON2_OUT_OF_MEMORY:
+            raise MemoryError(str(error)) from error
         raise ValueError(str(error)) from error
     return _base64(raw)
 

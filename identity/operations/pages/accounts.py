@@ -12,7 +12,7 @@ from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
 from identity.domain.users import self_registration
 from identity.domain.users.self_registration import RegistrationField
-from identity.errors import FieldError, Invalid, WrongCode
+from identity.errors import FieldError, Invalid, Unavailable, WrongCode
 from identity.ids import TenantId, UserId
 from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
@@ -217,7 +217,10 @@ async def require_confirmation(services: Services, call: Call, account: Account,
 
 
 async def require_password(services: Services, call: Call, account: Account, current: str) -> None:
-    """Raise Invalid for an incorrect password, and when the limit of incorrect passwords is exceeded."""
+    """Raise Invalid for an incorrect password, and when the limit of incorrect passwords is exceeded.
+
+    Raises Unavailable, without counting the attempt, if no password can be verified now.
+    """
     tenant, tenant_id = account.client.tenant, account.client.tenant_id
     limits = [
         Limit("account-password", account.user_id, _PASSWORD_FAILURES, _PASSWORD_SECONDS),
@@ -225,7 +228,12 @@ async def require_password(services: Services, call: Call, account: Account, cur
     ]
     if await services.limits.rate_limits.consume(tenant_id, limits) is not None:
         raise Invalid.whole(page_messages.TOO_MANY_ATTEMPTS, "Too many incorrect passwords.")
-    if not await user_passwords.is_correct(services, tenant, account.user, current):
+    try:
+        is_correct = await user_passwords.is_correct(services, tenant, account.user, current)
+    except Unavailable:
+        await services.limits.rate_limits.refund(tenant_id, limits)
+        raise
+    if not is_correct:
         raise password_changes.wrong_current_password()
     await services.limits.rate_limits.refund(tenant_id, limits)
 

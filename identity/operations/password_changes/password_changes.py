@@ -306,11 +306,19 @@ async def revoke_outstanding(services: Services, user: Document) -> None:
 async def require_current_password(
     services: Services, call: Call, tenant: Document, user: Document, password: str
 ) -> None:
-    """Raise Invalid for an incorrect `currentPassword`, which counts as a failed login; Unavailable after too many."""
+    """Raise Invalid for an incorrect `currentPassword`, which counts as a failed login.
+
+    Raises Unavailable after too many, and, without counting the attempt, if no password can be verified now.
+    """
     attempt = await failed_login_limits.count_attempt(services, call, tenant, user)
     if attempt.wait_seconds is not None:
         raise failed_login_limits.too_many_attempts(attempt.wait_seconds)
-    if not await user_passwords.is_correct(services, tenant, user, password):
+    try:
+        is_correct = await user_passwords.is_correct(services, tenant, user, password)
+    except Unavailable:
+        await failed_login_limits.refund_attempt(services, tenant, attempt)
+        raise
+    if not is_correct:
         raise wrong_current_password()
     await failed_login_limits.refund_attempt(services, tenant, attempt)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import subprocess
+import sys
 
 import argon2
 import bcrypt
@@ -125,6 +127,24 @@ def test_phpass_sha512_keeps_43_characters():
     for _ in range(8):
         derived = hashlib.sha512(derived + PASSWORD.encode()).digest()
     assert stored.hash == b64(derived)[:43]
+
+
+LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from identity.domain.passwords import password_hashing
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**22,) * 2)
+try:
+    password_hashing.verify("x", password_hashing.StoredPassword("argon2id", 1, sys.argv[1], ""))
+except MemoryError:
+    print("not compared")
+"""
+
+
+def test_lack_of_memory_is_no_wrong_password():
+    ended = subprocess.run([sys.executable, "-c", LITTLE_MEMORY, SALT], capture_output=True, text=True, check=True)
+    assert ended.stdout == "not compared\n"
 
 
 @pytest.mark.parametrize(
