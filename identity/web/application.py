@@ -66,6 +66,7 @@ from identity.web.console import home as console_home
 from identity.web.console import key_check as console_key_check
 from identity.web.console import previews as console_previews
 from identity.web.console import refusals as console_refusals
+from identity.web.console import registrations as console_registrations
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.console import try_it as console_try_it
@@ -212,6 +213,7 @@ _PAGES = (
     console_previews,
     console_resources,
     console_actions,
+    console_registrations,
     console_connect,
     console_key_check,
     console_try_it,

@@ -128,17 +128,11 @@ async def test_registrations_and_groups_are_managed_from_the_page(
     application = {"application": {"name": new_id(), "roles": [{"name": "one"}, {"name": "two"}]}}
     application_id = (await api.post("/api/application", json=application, headers=HEADERS)).json()["application"]["id"]
     group_id = (await api.post("/api/group", json={"group": {"name": new_id()}}, headers=HEADERS)).json()["group"]["id"]
-    assert (
-        await press(browser, f"{screen}/do/register", applicationId=application_id, roleNames="one")
-    ).status_code == 303
+    registered = {"registration": {"applicationId": application_id}}
+    assert (await api.post(f"/api/user/registration/{user['id']}", json=registered)).status_code == 200
     shown = await browser.open(f"{screen}/tab/registrations")
     assert application["application"]["name"] in Page(shown).text
-    roles_page = next(link for link in Page(shown).links if "/do/roles" in link)
-    assert (await press(browser, roles_page, roleNames="one\ntwo")).status_code == 303
     registration = f"/api/user/registration/{user['id']}/{application_id}"
-    assert (await api.get(registration)).json()["registration"]["roles"] == ["one", "two"]
-    wrong = await press(browser, roles_page, roleNames="three")
-    assert (wrong.status_code, "no role named" in wrong.text) == (400, True)
     remove = next(link for link in Page(shown).links if "/do/unregister" in link)
     assert (await press(browser, remove)).status_code == 303
     assert (await api.get(registration)).status_code == 404
@@ -174,12 +168,14 @@ async def test_role_cannot_act_on_an_administrator_with_more_permissions(
             refused = await press(roles[role], f"{screen}/do/{action}", **inputs)
             assert refused.status_code == 400
             assert "not permit" in refused.text
-        refused = await press(roles[role], f"{screen}/do/roles?row={ADMINISTRATOR_APPLICATION_ID}", roleNames="auditor")
+        shown = await roles[role].open(f"{screen}/registration?applicationId={ADMINISTRATOR_APPLICATION_ID}")
+        refused = await roles[role].submit(shown, "", **{"registration.roles": ["auditor"]})
         assert refused.status_code == 400
+        assert "not permit" in refused.text
     assert (await api.get(f"/api/user/{victim['id']}")).json()["user"]["active"] is True
 
 
-@pytest.mark.parametrize("action", [action.name for action in layouts.load("users").actions])
+@pytest.mark.parametrize("action", [action.name for action in layouts.load("users").actions if not action.page])
 async def test_action_page_is_shown_with_its_call_and_refused_without_a_token(
     roles: dict[str, Browser], user: dict[str, Any], action: str
 ) -> None:

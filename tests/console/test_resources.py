@@ -720,17 +720,3 @@ async def test_list_of_an_object_is_replaced(admin: Browser, api: httpx.AsyncCli
     assert (await post(admin, f"/admin/applications/{made['id']}/edit", **fields)).status_code == 303
     stored = (await api.get(f"/api/application/{made['id']}")).json()["application"]
     assert stored["oauthConfiguration"]["authorizedRedirectURLs"] == urls[1:]
-
-
-async def test_roles_of_a_registration_are_replaced(admin: Browser, api: httpx.AsyncClient) -> None:
-    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
-    body: dict[str, Any] = {"application": {"name": new_id(), "roles": [{"name": "editor"}, {"name": "author"}]}}
-    made = (await api.post("/api/application", json=body, headers=headers)).json()["application"]
-    registration = {"applicationId": made["id"], "roles": ["editor"]}
-    body = {"user": {"username": new_id(), "password": "a long password"}, "registration": registration}
-    user = (await api.post("/api/user/registration", json=body, headers=headers)).json()["user"]
-    path = f"/admin/users/{user['id']}/do/roles?row={made['id']}"
-    for roles in ("author", ""):
-        assert (await post(admin, path, **{"input.roleNames": roles})).status_code == 303
-        answer = await api.get(f"/api/user/registration/{user['id']}/{made['id']}")
-        assert answer.json()["registration"]["roles"] == [role for role in [roles] if role]

@@ -210,7 +210,7 @@ class TabHandler(FormHandler):
         """Return the path of the page of an action on a row."""
         keys = {name: index if key == "#" else member_of(row, key) or "" for name, key in action.keys.items()}
         query = urllib.parse.urlencode(keys)
-        return f"{self.screen_of(document['id'])}/do/{action.name}?{query}"
+        return f"{self.screen_of(document['id'])}/{action.address}?{query}"
 
 
 _REFERENCES: Final = {
@@ -230,7 +230,7 @@ def _routes() -> Iterator[Route]:
         for tab in layout.tabs:
             path = f"{layout.screen}/{{object_id}}/tab/{tab.name}"
             yield Route(path, TabHandler, {**arguments, "tab_name": tab.name})
-        for action in layout.actions:
+        for action in (each for each in layout.actions if not each.page):
             path = f"{layout.screen}/{{object_id}}/do/{action.name}"
             yield Route(path, ActionHandler, {**arguments, "action_name": action.name})
 

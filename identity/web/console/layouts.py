@@ -65,6 +65,7 @@ class Action:
     Texts of `path`, `query` and `body` may contain `{member}`: members of the object, values of the `inputs`, those of
     the row as `keys` name them (`#` is its index), `me` (the administrator) and `secret` (a new random one). `when` are
     members that the object must have, with their values. `reveals` are secret members of the response, shown once.
+    `page` is the end of the path of a page of its own, which makes the call.
     """
 
     name: str
@@ -82,6 +83,12 @@ class Action:
     is_dangerous: bool = False
     in_tab: str = ""
     done: str = "done"
+    page: str = ""
+
+    @property
+    def address(self) -> str:
+        """The end of the path of its page."""
+        return self.page or f"do/{self.name}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from identity.call import Document
 from identity.errors import NotFound
 from identity.ids import parse_id
 from identity.web.console import admin_forms, form_steps, forms, layouts, uploads
+from identity.web.console.admin_forms import Arrangement
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
@@ -113,18 +114,19 @@ class ResourceHandler(ConsoleHandler):
 
     async def roles(self, tenant_id: str, room: int) -> Options:
         """Return the roles of the applications of a tenant, and the names of the applications by role."""
+        applications = await self.applications(tenant_id)
+        roles = [(role["id"], role["name"], each["name"]) for each in applications or () for role in each["roles"]]
+        if applications is None or len(roles) > room:
+            return {}
+        return {_ROLES: [(each, name) for each, name, _ in roles], _OWNERS: [(each, owner) for each, _, owner in roles]}
+
+    async def applications(self, tenant_id: str) -> list[Document] | None:
+        """Return the applications of a tenant by name, or None if there are too many, or not permitted."""
         query = {"tenantId": tenant_id, "numberOfResults": _MAXIMUM_OPTIONS}
         found = await self.find_json("/api/application/search", query)
         if "applications" not in found or found["total"] > _MAXIMUM_OPTIONS:
-            return {}
-        roles = [
-            (role["id"], role["name"], application["name"])
-            for application in sorted(found["applications"], key=lambda each: each["name"].lower())
-            for role in application["roles"]
-        ]
-        if len(roles) > room:
-            return {}
-        return {_ROLES: [(each, name) for each, name, _ in roles], _OWNERS: [(each, owner) for each, _, owner in roles]}
+            return None
+        return sorted(found["applications"], key=lambda each: each["name"].lower())
 
     async def choices(self, layout: Layout) -> list[tuple[str, str]] | None:
         """Return the ids and names of all objects of a resource, or None if there are too many, or not permitted."""
@@ -189,15 +191,17 @@ class FormHandler(ResourceHandler):
     ) -> list[forms.Group]:
         """Return the fields with the values of a document."""
         options = await self.reference_options(document)
-        layout, schema = await self.arranged(document)
+        arranged = await self.arranged(document)
         wanted = self.preset.members if is_new and self.preset is not None else ()
-        return forms.groups(schema, layout, document, options, errors, is_new=is_new, wanted=wanted)
+        return forms.groups(arranged.schema, arranged.layout, document, options, errors, is_new=is_new, wanted=wanted)
 
-    async def arranged(self, document: Document) -> tuple[Layout, Mapping[str, Any]]:
+    async def arranged(self, document: Document) -> Arrangement:
         """Return the layout and the schema of the form; those of users may come from a form of the tenant."""
         if self.slug != "users":
-            return self.layout, self.schema
-        return await admin_forms.arrange(self.services, self.tenant_of(document), self.layout, self.schema)
+            return Arrangement(self.layout, self.schema)
+        tenant = await self.services.configuration.tenants.find_cached(None, self.tenant_of(document))
+        form_id = member_of(tenant, "formConfiguration.adminUserFormId")
+        return await admin_forms.arrange(self.services, form_id, self.layout, self.schema)
 
     def is_draft(self) -> bool:
         """Whether the form was submitted to be shown again: with its API call, or with a change of its inputs."""
@@ -210,7 +214,14 @@ class FormHandler(ResourceHandler):
     async def submitted(self, document: Document, *, is_new: bool) -> tuple[Document, dict[str, list[str]]]:
         """Return the document with the values of the submitted form, and the errors of unreadable fields."""
         fields = await self.form_groups(document, is_new=is_new)
-        return forms.apply(fields, document, self.form_values())
+        values, arranged = self.form_values(), await self.arranged(document)
+        changed, errors = forms.apply(fields, document, values)
+        unchanged = (
+            () if is_new else [field.name for group in fields for field in group.fields if field.kind == "secret"]
+        )
+        if not self.is_draft():
+            errors = {**admin_forms.problems(arranged.fields, values, unchanged), **errors}
+        return changed, errors
 
     def errors_of(
         self, response: InternalResponse, groups: Sequence[forms.Group]
