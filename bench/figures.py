@@ -15,7 +15,7 @@ _COLUMNS: Final = (
     ("value", 10),
     ("spread", 7),
     ("p50 / p95 / p99 ms", 22),
-    ("CPU s per 1,000", 20),
+    ("CPU s per 1,000", 28),
     ("at a fixed rate: p50 / p95 / p99 ms", 35),
     ("budget", 44),
     ("met", 4),
@@ -46,11 +46,12 @@ NO_LATENCY: Final = Latency()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """Processor seconds of the service and of its stores."""
+    """Processor seconds of the service, of its stores, and of the load."""
 
     service: float
     mongodb: float
     redis: float
+    load: float
 
     def per_1000(self, before: ProcessorTime, operations: int) -> ProcessorTime:
         """Return the processor seconds since `before` per 1,000 operations."""
@@ -58,7 +59,7 @@ class ProcessorTime:
         return ProcessorTime(*(1000 * (after - earlier) / max(operations, 1) for after, earlier in pairs))
 
     def __str__(self) -> str:
-        return f"{self.service:.2f} + {self.mongodb:.2f} + {self.redis:.2f}"
+        return f"{self.service:.2f} + {self.mongodb:.2f} + {self.redis:.2f} + {self.load:.2f}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

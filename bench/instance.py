@@ -56,9 +56,10 @@ class Instance:
         return str(self.stores.redis_url)
 
     def processor_seconds(self) -> ProcessorTime:
-        """Return the processor seconds used so far by the processes and by each store."""
+        """Return the processor seconds used so far by the processes, by each store, and by the load."""
         service = sum(programs.processor_seconds(process.pid) for process in self.processes)
-        return ProcessorTime(service, *(programs.processor_seconds(pid) for pid in self.stores.pids()))
+        mongodb, redis = (programs.processor_seconds(pid) for pid in self.stores.pids())
+        return ProcessorTime(service, mongodb, redis, programs.load_seconds())
 
     async def add_process(self) -> float:
         """Start another process; returns the seconds until it was ready."""

@@ -33,7 +33,8 @@ async def send(
             for number in range(first, count, _CONNECTIONS):
                 await asyncio.sleep(began + number / per_second - time.perf_counter())
                 writer.write(request(number))
-                status, body = await _answer(reader)
+                head, body = await read_response(reader)
+                status = int(head.split(b" ", 2)[1])
                 if took is not None:
                     took.append(time.perf_counter() - began - number / per_second)
                 if status >= 400:
@@ -52,7 +53,8 @@ def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def read_response(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Read the head and the body of a response."""
     head = await reader.readuntil(b"\r\n\r\n")
     lengths = [int(line[len(_LENGTH) :]) for line in head.split(b"\r\n") if line[: len(_LENGTH)].lower() == _LENGTH]
-    return int(head.split(b" ", 2)[1]), await reader.readexactly(lengths[0] if lengths else 0)
+    return head, await reader.readexactly(lengths[0] if lengths else 0)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -89,6 +90,12 @@ def processor_seconds(pid: int) -> float:
     """The CPU time of all threads of a process, from /proc."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load_seconds() -> float:
+    """The CPU time of this process and of the load generators that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def service(data_dir: Path, config: Path, log: Path, root: Path = ROOT, **settings: object) -> Program:

@@ -42,8 +42,12 @@ class Bench:
 
     async def round(self, load_of: Callable[[int], wrk.Load]) -> Figure:
         """Measure one round: for loads that use up what they are given, such as refresh tokens."""
+        return await self.figure(wrk.together(self.urls, load_of, self.seconds))
+
+    async def figure(self, load: Awaitable[wrk.Outcome]) -> Figure:
+        """Run a load, with the processor time that it takes."""
         before = self.instance.processor_seconds()
-        outcome = await wrk.together(self.urls, load_of, self.seconds)
+        outcome = await load
         used = self.instance.processor_seconds().per_1000(before, outcome.operations)
         return Figure(outcome.rate, "/s", outcome.latency, outcome.fault, processor=used)
 
