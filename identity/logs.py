@@ -105,7 +105,10 @@ class _AccessLog:
             return entry
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         entry.update(level=level, logger=ACCESS, timestamp=now)
-        line = self._render(_one_line(logger, level, _mask_entry(logger, level, entry)))
+        entry = _mask_entry(logger, level, entry)
+        line = self._render(entry)
+        if "\\" in line or not line.isprintable():
+            line = self._render(_one_line(logger, level, entry))
         # As in logging: a request does not fail because its entry cannot be written.
         with contextlib.suppress(OSError), self._handler.lock or contextlib.nullcontext():
             self._handler.stream.write(line + self._handler.terminator)

@@ -18,6 +18,7 @@ from identity import request_facts
 from identity.call import AdministratorCaller, AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, OAuth2Error, ServiceError, Unavailable
+from identity.ids import TenantId
 from identity.operations.api.discovery import JsonDocument
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
@@ -195,15 +196,16 @@ class BaseHandler(RequestReader, ResponseWriter):
             self.caller = await authentication.find_caller(
                 self.services, authorization, origin, now, endpoint_of(self.template), method, header
             )
-        call = Call(None, self.caller, now, origin, self.event_info)
-        if declared.tenancy is Tenancy.BY_OPERATION:
-            return call
-        find = (
-            authentication.find_named_tenant_id
-            if declared.tenancy is Tenancy.AS_NAMED
-            else authentication.find_tenant_id
-        )
-        return dataclasses.replace(call, tenant_id=await find(self.services, self.caller, header))
+        tenant_id = await self.find_tenant_id(declared.tenancy, header)
+        return Call(tenant_id, self.caller, now, origin, self.event_info)
+
+    async def find_tenant_id(self, tenancy: Tenancy, header: str | None) -> TenantId | None:
+        """Return the tenant that API key and header determine. Raises Unauthorized and Invalid."""
+        if tenancy is Tenancy.BY_OPERATION:
+            return None
+        is_named = tenancy is Tenancy.AS_NAMED
+        find = authentication.find_named_tenant_id if is_named else authentication.find_tenant_id
+        return await find(self.services, self.caller, header)
 
     def prepared_reply(self, document: JsonDocument, cache_control: str) -> Reply:
         """Return a prepared document with the CORS headers of a public one, or 304 if the client has it."""

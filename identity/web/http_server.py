@@ -6,6 +6,7 @@ with bare line feeds, which proxies interpret differently, and responds to reque
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import re
 from collections.abc import Awaitable, Callable
@@ -45,7 +46,7 @@ _HEAD_TOO_LARGE = (
 _LENGTHS = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
 _LENGTH_LIST = re.compile(rb"\r\ncontent-length[ \t]*:[^\r\n]*,", re.IGNORECASE)
 
-ReadHead = Callable[..., Awaitable[bytes]]
+ReadHead = Callable[..., asyncio.Future[bytes]]
 
 
 def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
@@ -69,10 +70,12 @@ class Server(tornado.httpserver.HTTPServer):
     large: LargeBodyLimit
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
-        """Read every head of this connection through `_read_head`."""
-        stream.read_until_regex = functools.partial(  # type: ignore[method-assign]
-            _read_head, stream, stream.read_until_regex
-        )
+        """Read every head of this connection through `_read_head`, and send each response at once."""
+        read: Any = stream.read_until_regex
+        stream.read_until_regex = functools.partial(_read_head, stream, read)  # type: ignore[method-assign]
+        stream.set_nodelay(True)
+        # Tornado changes the option twice for each request.
+        stream.set_nodelay = _keep_nodelay  # type: ignore[method-assign]
         super().handle_stream(stream, address)
 
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
@@ -80,12 +83,31 @@ class Server(tornado.httpserver.HTTPServer):
         return _Bounded(super().start_request(server_conn, request_conn), request_conn, self.large)
 
 
-async def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -> bytes:
-    """Return the head of a request; one of up to twice the maximum is refused with 431."""
-    head = await read(regex, max_bytes=2 * max_bytes)
+def _keep_nodelay(value: bool) -> None:
+    """Leave TCP_NODELAY set: a response is one write, or one for each piece of a stream."""
+
+
+def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -> asyncio.Future[bytes]:
+    """Return the head of a request; one of up to twice the maximum is refused with 431.
+
+    A coroutine would make Tornado start a task for each request.
+    """
+    checked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def check(head: asyncio.Future[bytes]) -> None:
+        try:
+            checked.set_result(_checked_head(stream, head.result(), max_bytes))
+        except Exception as error:  # noqa: BLE001 (raised to the reader)
+            checked.set_exception(error)
+
+    read(regex, max_bytes=2 * max_bytes).add_done_callback(check)
+    return checked
+
+
+def _checked_head(stream: IOStream, head: bytes, max_bytes: int) -> bytes:
+    """Return a valid head. Raises HTTPInputError, and StreamClosedError for one that is too large."""
     if len(head) > max_bytes:
-        await stream.write(_HEAD_TOO_LARGE)
-        stream.close()
+        stream.write(_HEAD_TOO_LARGE).add_done_callback(lambda _: stream.close())
         raise StreamClosedError
     if head.count(b"\n") != head.count(b"\r\n"):
         raise HTTPInputError("a line of the head ends without a carriage return")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import time
 from collections.abc import AsyncGenerator, Mapping
 from http.cookies import Morsel, SimpleCookie
 from typing import Any, ClassVar
@@ -10,6 +12,7 @@ from typing import Any, ClassVar
 import orjson
 import structlog
 import tornado.web
+from tornado.httputil import HTTPHeaders, format_timestamp
 from tornado.iostream import StreamClosedError
 
 from identity.errors import MethodNotAllowed, ServiceError
@@ -23,6 +26,14 @@ _HOST_PREFIX = "__Host-"
 _HOST_BOUND = ("app.pkce_v", "federated.", "fusionauth.")
 """Cookies of our own pages; other cookies have published names that callers rely on, such as `access_token`."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_DEFAULT_HEADERS = {
+    "Server": "identity",
+    "Content-Type": "text/html; charset=UTF-8",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+}
 
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
@@ -133,12 +144,18 @@ class ResponseWriter(tornado.web.RequestHandler):
         """Send an unexpected failure, without details."""
         self.send(Reply(status=500))
 
+    def clear(self) -> None:
+        """See Tornado, which formats the date and checks the default headers of each response anew."""
+        self._headers = HTTPHeaders()
+        for name, value in _DEFAULT_HEADERS.items():
+            self._headers[name] = value
+        self._headers["Date"] = _date(int(time.time()))
+        self.set_default_headers()
+        self._write_buffer = []
+        self.set_status(200)
+
     def set_default_headers(self) -> None:
-        """Set the headers of every response, errors included."""
-        self.set_header("Server", "identity")
-        self.set_header("X-Content-Type-Options", "nosniff")
-        self.set_header("Cache-Control", "no-store")
-        self.set_header("Referrer-Policy", "no-referrer")
+        """Set the headers of this response that remain if it becomes an error."""
         if self.request_id:  # Tornado sets the headers once before `initialize`
             self.set_header(REQUEST_ID_HEADER, self.request_id)
         for name, value in {**self.cross_origin_headers, **self.transport_headers}.items():
@@ -171,3 +188,13 @@ class ResponseWriter(tornado.web.RequestHandler):
     def compute_etag(self) -> str | None:
         """Return None: Tornado adds no ETag, prepared responses have their own."""
         return None
+
+    def check_etag_header(self) -> bool:
+        """Return False: Tornado would parse `If-None-Match` for each response without an ETag."""
+        return False
+
+
+@functools.lru_cache(maxsize=1)
+def _date(unix_seconds: int) -> str:
+    """Return the value of the Date header."""
+    return format_timestamp(unix_seconds)
