@@ -110,8 +110,8 @@ from identity.web.self_service import (
     account_phone,
     account_two_factor,
     account_webauthn,
-    email_changes,
     registration_code,
+    revoked_changes,
     tenant_links,
     verify,
 )
@@ -203,7 +203,7 @@ _PAGES = (
     account_phone,
     account_two_factor,
     account_webauthn,
-    email_changes,
+    revoked_changes,
     tenant_links,
     landing_page,
     console_sign_in,

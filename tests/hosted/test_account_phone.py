@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 
 import orjson
 import pytest
 
 from identity.ids import new_id
 from tests import relying_party
+from tests.conftest import checking_client
 from tests.hosted.chromium import Chromium
 from tests.hosted.signing_up import press
 from tests.hosted.test_account import enter, place
@@ -193,3 +195,88 @@ async def test_page_fits_every_screen(chromium: Chromium, rp, browser, messenger
     await chromium.click("button[type=submit]")
     await chromium.find("#user\\.phoneNumber")
     assert await chromium.run("return document.documentElement.scrollWidth") <= width
+
+
+async def change_number(rp, browser, messenger) -> tuple[str, str, str]:
+    """Change the number; return the previous one, the new one, and the path that the previous one received."""
+    first, phone = number(), number()
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"phoneNumber": first}})
+    shown = await request_change(rp, browser, phone)
+    assert (await press(browser, shown, code=await code_to(messenger, phone))).status_code == 302
+    text = await code_to(messenger, first, 2)
+    found = re.search(r"https?://[^/]+(/phone/revoke-change/\S+)", text)
+    assert found is not None, text
+    return first, phone, found[1]
+
+
+async def test_previous_number_restores_itself_and_ends_sessions(rp, browser, messenger, service):
+    first, phone, link = await change_number(rp, browser, messenger)
+    async with checking_client(service.base_url) as stranger:
+        shown = await stranger.get(link)
+        assert (await user_of(rp))["phoneNumber"] == phone
+        assert says(await press(stranger, shown), "The change has been revoked")
+        assert says(await press(stranger, shown), "no longer valid")
+    assert (await user_of(rp))["phoneNumber"] == first
+    assert (await browser.get("/account", params=place(rp))).status_code == 302
+
+
+async def test_previous_number_that_another_user_took_is_not_assigned_twice(rp, browser, messenger, service):
+    first, phone, link = await change_number(rp, browser, messenger)
+    await relying_party.make_user(rp.api, rp.tenant["id"], phoneNumber=first)
+    async with checking_client(service.base_url) as stranger:
+        assert says(await press(stranger, await stranger.get(link)), "no longer valid")
+    assert (await user_of(rp))["phoneNumber"] == phone
+    assert (await browser.get("/account", params=place(rp))).status_code == 200
+
+
+async def test_revocation_cancels_a_pending_change(rp, browser, messenger, service):
+    first, _, link = await change_number(rp, browser, messenger)
+    other = number()
+    shown = await request_change(rp, browser, other)
+    code = await code_to(messenger, other, 3)
+    async with checking_client(service.base_url) as stranger:
+        assert says(await press(stranger, await stranger.get(link)), "The change has been revoked")
+    await press(browser, shown, code=code)
+    assert (await user_of(rp))["phoneNumber"] == first
+
+
+async def test_of_64_who_revoke_a_change_of_the_number_one_succeeds(rp, browser, messenger, service):
+    _, _, link = await change_number(rp, browser, messenger)
+    async with checking_client(service.base_url) as stranger:
+        shown = await stranger.get(link)
+        pages = await asyncio.gather(*(press(stranger, shown) for _ in range(64)))
+    assert sum(says(one, "The change has been revoked") for one in pages) == 1
+
+
+async def test_revocation_of_another_tenant_is_unknown(rp, browser, messenger, service, api):
+    _, phone, link = await change_number(rp, browser, messenger)
+    tenant = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    token = link.partition("?")[0]
+    async with checking_client(service.base_url) as stranger:
+        shown = await stranger.get(token, params={"tenantId": tenant["id"]})
+        assert says(await press(stranger, shown), "no longer valid")
+    assert (await user_of(rp))["phoneNumber"] == phone
+
+
+async def test_first_number_notifies_no_other_one(rp, browser, messenger):
+    phone = number()
+    shown = await request_change(rp, browser, phone)
+    assert (await press(browser, shown, code=await code_to(messenger, phone))).status_code == 302
+    other = number()
+    shown = await request_change(rp, browser, other)
+    assert orjson.loads((await messenger.wait_for(2))[1].body)["phoneNumber"] == other
+
+
+async def test_messenger_that_is_gone_is_reported_once(rp, browser, messenger, api, service):
+    first, phone = number(), number()
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"phoneNumber": first}})
+    shown = await request_change(rp, browser, phone)
+    code = await code_to(messenger, phone)
+    gone = new_id()
+    settings = {**rp.tenant.get("phoneConfiguration", {}), "messengerId": gone}
+    settings["verificationTemplateId"] = new_id()
+    await rp.configure_tenant(phoneConfiguration=settings)
+    assert (await press(browser, shown, code=code)).status_code == 302
+    found = await api.get("/api/system/event-log/search", params={"message": f"*{gone}*"})
+    assert [row["type"] for row in found.json()["eventLogs"]] == ["Error"]
+    assert len(messenger.requests) == 1

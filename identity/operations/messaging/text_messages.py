@@ -71,7 +71,22 @@ async def send_sms(  # noqa: PLR0913 (messenger, template, recipient and values)
         text = await asyncio.to_thread(message_templates.render, template, values, languages)
     except (ParseError, RenderError) as error:
         return await _log_error(services, call, message_template_id, messenger_id, error.message)
-    message = TextMessage(new_id(), tenant_id, messenger_id, number, text, call.origin.trace, call.via)
+    return await _queue(services, call, tenant_id, messenger_id, number, text)
+
+
+async def send_text(
+    services: Services, call: Call, tenant_id: TenantId, messenger_id: str, phone_number: str, text: str
+) -> bool:
+    """Queue a text that needs no template; return whether the messenger exists. Errors go to the event log."""
+    if await services.outbound.messengers.find_cached(None, messenger_id) is None:
+        return await _log_error(services, call, "built-in", messenger_id, "There is no such messenger.")
+    return await _queue(services, call, tenant_id, messenger_id, phone_number, text)
+
+
+async def _queue(
+    services: Services, call: Call, tenant_id: TenantId, messenger_id: str, phone_number: str, text: str
+) -> bool:
+    message = TextMessage(new_id(), tenant_id, messenger_id, phone_number, text, call.origin.trace, call.via)
     await services.outbound.text_messages.add([message], call.now)
     return True
 

@@ -14,11 +14,17 @@ from identity.domain.objects.owner_settings import FORM_FIELD
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, FieldError, Invalid, NotFound, Unavailable
 from identity.ids import TenantId
+from identity.operations.clients.clients import Client
 from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, user_events, user_notifications
 from identity.operations.objects import crud
-from identity.operations.passwords import change_password_ids
-from identity.operations.verification import phone_verifications, verification_codes, verified_users
+from identity.operations.verification import (
+    phone_change_revocations,
+    phone_verifications,
+    verification_codes,
+    verified_users,
+)
+from identity.operations.verification.phone_change_revocations import owner_of
 from identity.operations.verification.verification_codes import VerificationKind
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
@@ -31,7 +37,6 @@ NOT_SENT: Final = "twoFactor.cannotSend"
 
 _MESSAGES: Final = 10
 _MESSAGES_SECONDS: Final = 3600
-_PASSWORDLESS: Final = "passwordless"
 
 
 def is_offered(tenant: Document) -> bool:
@@ -67,7 +72,7 @@ async def start(services: Services, call: Call, tenant: Document, user: Document
         raise Unavailable("Too many codes were requested.")
     await message_limits.count_message(services, tenant, "sendPhoneVerification", user["id"])
     details = {"phoneNumber": number, "previousPhoneNumber": user.get("phoneNumber", "")}
-    started = await verification_codes.start(services, tenant, KIND, _owner_of(user), details, FORM_FIELD)
+    started = await verification_codes.start(services, tenant, KIND, owner_of(user), details, FORM_FIELD)
     if not await phone_verifications.send(services, call, tenant, number, user, started):
         await cancel(services, user)
         raise Invalid.whole(NOT_SENT, "The code could not be sent.")
@@ -81,17 +86,19 @@ async def find_number(services: Services, user: Document) -> str:
 
 async def cancel(services: Services, user: Document) -> None:
     """Cancel the pending change, if there is one."""
-    await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, _owner_of(user))
+    await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, owner_of(user))
 
 
-async def complete(services: Services, call: Call, tenant: Document, user: Document, code: str) -> None:
-    """Apply the pending change whose code was entered. Of concurrent callers with the same code one succeeds.
+async def complete(services: Services, call: Call, client: Client, user: Document, code: str) -> None:
+    """Apply the pending change whose code was entered, and notify the email address and the previous number.
+
+    Of concurrent callers with the same code one succeeds.
 
     Raises Invalid for an incorrect code, Unavailable after too many, NotFound if the change expired or no longer
     applies, and WebhookTransactionFailed, with the change still pending.
     """
-    tenant_id = TenantId(tenant["id"])
-    started = await verification_codes.find_open(services, tenant_id, KIND, _owner_of(user))
+    tenant_id = client.tenant_id
+    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user))
     if started is None:
         raise NotFound(log_detail="no pending change of the phone number")
     token = await verification_codes.verify_code(services, tenant_id, KIND, started.id, code)
@@ -100,12 +107,11 @@ async def complete(services: Services, call: Call, tenant: Document, user: Docum
         changed, _ = await verified_users.commit(services, call, user, functools.partial(_apply, call, token), use)
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the new number") from duplicate
-    await cancel(services, user)
-    await verification_codes.revoke(services, tenant_id, KIND, user["id"])
-    await change_password_ids.revoke_all(services, changed)
-    await services.tokens.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user["id"])
+    await phone_change_revocations.revoke_codes(services, changed)
     if changed.get("email"):
         await mail.send(services, call.within(tenant_id), tenant_id, BuiltinMail("phoneChange"), changed, {})
+    if previous := token.document["previousPhoneNumber"]:
+        await phone_change_revocations.notify(services, call.within(tenant_id), client, changed, previous)
 
 
 def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerification:
@@ -124,10 +130,5 @@ def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerificatio
 
 async def _find(services: Services, user: Document) -> OneTimeToken | None:
     tenant_id = TenantId(user["tenantId"])
-    started = await verification_codes.find_open(services, tenant_id, KIND, _owner_of(user))
+    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user))
     return None if started is None else await services.tokens.one_time_tokens.find(tenant_id, KIND, started.id)
-
-
-def _owner_of(user: Document) -> str:
-    """Return the owner of the verification, from which no other endpoint completes it."""
-    return f"change {user['id']}"

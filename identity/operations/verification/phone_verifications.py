@@ -55,6 +55,14 @@ async def send(
     )
 
 
+async def send_text(services: Services, call: Call, tenant: Document, number: str, text: str) -> bool:
+    """Send a text to a number with the messenger of verifications; False if none is configured."""
+    messenger_id = _settings(tenant).get("messengerId")
+    if not isinstance(messenger_id, str):
+        return False
+    return await text_messages.send_text(services, call, TenantId(tenant["id"]), messenger_id, number, text)
+
+
 async def mark_verified(
     services: Services, call: Call, user: Document, reason: str, *, use: OneTimeTokenUse | None = None
 ) -> Document:

@@ -56,7 +56,7 @@ class PhoneHandler(AccountFormHandler):
             await phone_changes.start(services, call, client.tenant, user, number)
             return page_messages.CODE_SENT
         if number:
-            await phone_changes.complete(services, call, client.tenant, user, form.get("code", "").strip())
+            await phone_changes.complete(services, call, client, user, form.get("code", "").strip())
             return None
         await accounts.request_phone_change(services, call, account, form)
         return ""

@@ -1,4 +1,4 @@
-"""`/email/revoke-change/{token}`: the link by which a previous email address revokes a change."""
+"""`/email/revoke-change/{token}` and `/phone/revoke-change/{token}`: revoke a change from the previous address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import NotFound, WebhookTransactionFailed
 from identity.operations.pages import page_messages
-from identity.operations.verification import email_changes, verification_api
+from identity.operations.verification import email_changes, phone_change_revocations, verification_api
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import csrf
@@ -20,6 +20,10 @@ _FORM: Final = "oauth2/verify.form.json"
 
 class RevokeHandler(SelfServiceHandler):
     """Revokes a change on POST only: mail scanners fetch links."""
+
+    text_prefix = "emailRevoke"
+    done = "emailRevoked"
+    revoke = staticmethod(email_changes.revoke)
 
     @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
     async def get(self, call: Call, token: str) -> Reply:
@@ -34,24 +38,35 @@ class RevokeHandler(SelfServiceHandler):
             return self.confirmation(context, csrf.INVALID_TOKEN)
         try:
             async with verification_api.limit_failures(self.services, call):
-                await email_changes.revoke(self.services, call, context.tenant_id, token)
+                await self.revoke(self.services, call, context.tenant_id, token)
         except NotFound:
             return self.notice(context, "emailRevokeOver")
         except WebhookTransactionFailed:
             return self.confirmation(context, page_messages.CHANGE_REJECTED)
         link = (context.theme["emailRevoked.password"], context.url("/password/forgot"))
-        return self.notice(context, "emailRevoked", [link])
+        return self.notice(context, self.done, [link])
 
     def confirmation(self, context: PageContext, message: str = "") -> Reply:
         """Return the page with the button; it is the same for unknown tokens."""
         theme = context.theme
         form = Form(
-            title=theme["emailRevoke.title"],
-            heading=theme["emailRevoke.heading"],
-            lead=theme["emailRevoke.lead"],
+            title=theme[f"{self.text_prefix}.title"],
+            heading=theme[f"{self.text_prefix}.heading"],
+            lead=theme[f"{self.text_prefix}.lead"],
             submit=theme["emailRevoke.submit"],
         )
         return self.form_page(context, form, message)
 
 
-ROUTES = [Route("/email/revoke-change/{token}", RevokeHandler)]
+class RevokePhoneHandler(RevokeHandler):
+    """The same for a phone number."""
+
+    text_prefix = "phoneRevoke"
+    done = "phoneRevoked"
+    revoke = staticmethod(phone_change_revocations.revoke)
+
+
+ROUTES = [
+    Route("/email/revoke-change/{token}", RevokeHandler),
+    Route("/phone/revoke-change/{token}", RevokePhoneHandler),
+]
