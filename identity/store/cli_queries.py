@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from identity.call import Document
-from identity.domain.configuration import key_rotation
+from identity.domain.configuration.token_settings import ID_MEMBER, effective_keys
 from identity.errors import StartupError
 from identity.store.documents import plain
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Database
@@ -29,7 +29,7 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
         keys = database.collection("keys").find({}, {"algorithm": 1})
         algorithms = {key["_id"]: key["algorithm"] async for key in keys}
     clients = [(tenants[one["tenantId"]], one) for one in applications if one["tenantId"] in tenants]
-    return [(*client, algorithms.get(key_rotation.setting(*client, "idTokenKeyId"))) for client in clients]
+    return [(*client, algorithms.get(effective_keys(*client).get(ID_MEMBER))) for client in clients]
 
 
 async def tenants(database: Database) -> list[Document]:

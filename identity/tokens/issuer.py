@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.configuration import key_usage
-from identity.domain.configuration.key_rotation import entity_key, setting, signing_key, trusted_keys
+from identity.domain.configuration.key_rotation import entity_key, signing_key, trusted_keys
+from identity.domain.configuration.token_settings import ACCESS_MEMBER, ID_MEMBER, effective_ttl_seconds
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
 from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
@@ -28,7 +29,7 @@ FindEntity = Callable[[str], Awaitable[tuple[Document, Document, Document] | Non
 Populate = Callable[[Document], Awaitable[Document]]
 """claims -> the claims that replace them in the token."""
 
-_KEY_MEMBERS: Final = {access_tokens.TTY: "accessTokenKeyId", id_tokens.TTY: "idTokenKeyId"}
+_KEY_MEMBERS: Final = {access_tokens.TTY: ACCESS_MEMBER, id_tokens.TTY: ID_MEMBER}
 
 _VENDED: Final = "vended"
 """The header member that marks a token whose claims were chosen by an API caller."""
@@ -121,7 +122,7 @@ class TokenIssuer:
         Raises LookupError if its key does not exist, ValueError if the key cannot sign, and what `populate` raises.
         """
         key = await self._signing_key(context.tenant, context.application, access_tokens.TTY, now)
-        ttl, token_id = ttl or ttl_seconds(context.tenant, context.application), new_id()
+        ttl, token_id = ttl or effective_ttl_seconds(context.tenant, context.application), new_id()
         claims = access_tokens.claims(context, token_id, numeric_date(now), ttl)
         return await _signed(key, claims, ttl, populate)
 
@@ -136,7 +137,7 @@ class TokenIssuer:
     ) -> IssuedToken:
         """Issue an ID token together with `access_token` and `code`. Raises as `access_token` does."""
         key = await self._signing_key(context.tenant, context.application, id_tokens.TTY, now)
-        ttl, token_id = ttl_seconds(context.tenant, context.application), new_id()
+        ttl, token_id = effective_ttl_seconds(context.tenant, context.application), new_id()
         claims = id_tokens.claims(
             context, token_id, numeric_date(now), ttl, key.algorithm, access_token=access_token, code=code
         )
@@ -328,10 +329,3 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
     if populate is not None:
         claims = await populate(claims)
     return IssuedToken(await jws.sign(key, claims, header), str(claims.get("jti", "")), ttl)
-
-
-def ttl_seconds(tenant: Document, application: Document | None) -> int:
-    """Return the lifetime of access and ID tokens in seconds: the application's, or without one the tenant's."""
-    if application is None:
-        return int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
-    return int(setting(tenant, application, "timeToLiveInSeconds"))

@@ -14,10 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from identity.call import Document
-from identity.domain.configuration.tenants import KEY_MEMBERS
+from identity.domain.configuration.token_settings import (
+    ACCESS_MEMBER,
+    KEY_MEMBERS,
+    TokenSettings,
+    effective_keys,
+    effective_ttl_seconds,
+)
 from identity.instants import Instant
 
 LAG_MS = 1250
@@ -32,51 +37,34 @@ HINT_MS = 30 * 86_400_000
 _MAXIMUM_EXPIRED = 10
 """The maximum of retired keys without live tokens; each costs a look-up per invalid token."""
 
-ACCESS = "accessTokenKeyId"
-"""The only signing key member of an entity type."""
-
 TENANTS = ""
 """Stands for the signing key of each tenant: an entity type serves the entities of all tenants."""
 
-VERIFICATION_MEMBERS = {
-    "accessTokenKeyId": "accessTokenVerificationKeyIds",
-    "idTokenKeyId": "idTokenVerificationKeyIds",
-}
 
-
-def setting(tenant: Document, application: Document, name: str) -> Any:
-    """Return a member of the effective jwtConfiguration: the application's if enabled and present, else the tenant's.
+def signing_key(tenant: Document, application: Document, member: str, now: Instant) -> str:
+    """Return the id of the key that signs at this instant. Raises KeyError without a key.
 
     Here and below an entity type may take the place of an application.
     """
-    own: Document = application["jwtConfiguration"]
-    return own[name] if own["enabled"] and name in own else tenant["jwtConfiguration"][name]
-
-
-def signing_key(tenant: Document, application: Document, member: str, now: Instant) -> str:
-    """Return the id of the key that signs at this instant. Raises KeyError without a key."""
     pending = _pending(application, member, now)
     if pending:
         return pending
-    own = application["jwtConfiguration"]
-    if pending is None and own["enabled"] and member in own:
-        return str(own[member])
+    own = TokenSettings.of(application)
+    if pending is None and own.has_own(member):
+        return own.signing_key(member)
     return tenant_key(tenant, member, now)
 
 
 def entity_key(tenant: Document, entity_type: Document, now: Instant) -> tuple[str, int]:
     """Return the id of the key that signs entity tokens at this instant, and their lifetime in seconds."""
-    is_tenants = _pending(entity_type, ACCESS, now) == TENANTS
-    ttl_seconds = tenant["jwtConfiguration"]["timeToLiveInSeconds"] if is_tenants else None
-    return (
-        signing_key(tenant, entity_type, ACCESS, now),
-        int(ttl_seconds or setting(tenant, entity_type, "timeToLiveInSeconds")),
-    )
+    is_tenants = _pending(entity_type, ACCESS_MEMBER, now) == TENANTS
+    ttl_seconds = effective_ttl_seconds(tenant, None if is_tenants else entity_type)
+    return signing_key(tenant, entity_type, ACCESS_MEMBER, now), ttl_seconds
 
 
 def tenant_key(tenant: Document, member: str, now: Instant) -> str:
     """Return the id of the key that signs at this instant for applications without a key of their own."""
-    return _pending(tenant, member, now) or str(tenant["jwtConfiguration"][member])
+    return _pending(tenant, member, now) or TokenSettings.of(tenant).signing_key(member)
 
 
 def trusted_keys(tenant: Document, application: Document, member: str, now: Instant | None) -> frozenset[str]:
@@ -86,25 +74,26 @@ def trusted_keys(tenant: Document, application: Document, member: str, now: Inst
 
 def rotate_tenant(stored: Document, document: Document, ttl_seconds: int, now: Instant) -> Document:
     """Return `private` of an updated tenant; `ttl_seconds` is the maximum lifetime of its applications' tokens."""
-    before, after = stored["jwtConfiguration"], document["jwtConfiguration"]
+    before, after = TokenSettings.of(stored), TokenSettings.of(document)
     private = dict(stored.get("private", {}))
     for member in KEY_MEMBERS:
-        if member in before:
+        if member in before.signing_keys:
             signed = tenant_key(stored, member, now)
-            change = _KeyChange(member, signed, before[member], after[member])
-            lives = max(ttl_seconds, after["timeToLiveInSeconds"])
-            private = _after(private, change, before["timeToLiveInSeconds"], after["timeToLiveInSeconds"], lives, now)
+            change = _KeyChange(member, signed, before.signing_key(member), after.signing_key(member))
+            lives = max(ttl_seconds, after.ttl_seconds)
+            private = _after(private, change, before.ttl_seconds, after.ttl_seconds, lives, now)
     return private
 
 
 def rotate_application(tenant: Document, stored: Document, document: Document, now: Instant) -> Document:
     """Return `private` of an updated application."""
-    before, after = (int(setting(tenant, each, "timeToLiveInSeconds")) for each in (stored, document))
+    before, after = (effective_ttl_seconds(tenant, each) for each in (stored, document))
+    keys_before, keys_after = (effective_keys(tenant, each) for each in (stored, document))
     private = dict(stored.get("private", {}))
     for member in KEY_MEMBERS:
-        if member in tenant["jwtConfiguration"]:
+        if member in TokenSettings.of(tenant).signing_keys:
             signed = signing_key(tenant, stored, member, now)
-            change = _KeyChange(member, signed, setting(tenant, stored, member), setting(tenant, document, member))
+            change = _KeyChange(member, signed, keys_before[member], keys_after[member])
             private = _after(private, change, before, after, max(before, after), now)
     return private
 
@@ -113,15 +102,15 @@ def rotate_entity_type(stored: Document, document: Document, tenants_ttl_seconds
     """Return `private` of an updated entity type; `tenants_ttl_seconds` is the longest token lifetime of any tenant."""
     key_before, before = _entity_signing(stored, tenants_ttl_seconds)
     key_after, after = _entity_signing(document, tenants_ttl_seconds)
-    pending = _pending(stored, ACCESS, now)
-    change = _KeyChange(ACCESS, key_before if pending is None else pending, key_before, key_after)
+    pending = _pending(stored, ACCESS_MEMBER, now)
+    change = _KeyChange(ACCESS_MEMBER, key_before if pending is None else pending, key_before, key_after)
     return _after(dict(document["private"]), change, before, after, max(before, after), now)
 
 
 def _entity_signing(entity_type: Document, tenants_ttl_seconds: int) -> tuple[str, int]:
     """Return the configured key id and token lifetime of an entity type."""
-    own = entity_type["jwtConfiguration"]
-    return (own[ACCESS], own["timeToLiveInSeconds"]) if own["enabled"] else (TENANTS, tenants_ttl_seconds)
+    own = TokenSettings.of(entity_type)
+    return (own.signing_key(ACCESS_MEMBER), own.ttl_seconds) if own.is_enabled else (TENANTS, tenants_ttl_seconds)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,10 +164,10 @@ def _pending(owner: Document, member: str, now: Instant) -> str | None:
 
 
 def _trusted(owner: Document, member: str, now: Instant | None) -> Iterator[str]:
-    configuration = owner["jwtConfiguration"]
-    if member in configuration:
-        yield configuration[member]
-    yield from configuration.get(VERIFICATION_MEMBERS[member], ())
+    settings = TokenSettings.of(owner)
+    if (key_id := settings.signing_keys.get(member)) is not None:
+        yield key_id
+    yield from settings.verification_keys(member)
     for entry in owner.get("private", {}).get("retiredKeys", ()):
         if entry["member"] == member and (now is None or entry["until"] > now):
             yield entry["keyId"]

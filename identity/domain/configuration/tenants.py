@@ -13,7 +13,6 @@ from identity.errors import FieldError
 
 DEFAULT_NAME = "Default"
 DEFAULT_ISSUER = "acme.com"
-KEY_MEMBERS = ("accessTokenKeyId", "idTokenKeyId")
 
 _PATH = "tenant.jwtConfiguration"
 # bcrypt reads only 72 bytes of a password; the published limit leaves room for multi-byte characters.

@@ -13,6 +13,7 @@ from cachetools import LRUCache
 from identity.call import Document
 from identity.domain.authorization import client_authentication, jwt_claims
 from identity.domain.configuration import feature_settings, key_rotation
+from identity.domain.configuration.token_settings import ACCESS_MEMBER
 from identity.domain.objects import catalogues
 from identity.domain.objects.data_files import load_yaml
 from identity.ids import fingerprint
@@ -152,9 +153,7 @@ async def signing_kid(services: Services, application_id: str, now: Instant) -> 
     client = await clients.client_finder(services)(application_id)
     if client is None:
         return None
-    key = await services.configuration.keys.find_cached(
-        None, key_rotation.signing_key(*client, "accessTokenKeyId", now)
-    )
+    key = await services.configuration.keys.find_cached(None, key_rotation.signing_key(*client, ACCESS_MEMBER, now))
     kid: str | None = None if key is None else key.get("kid")
     return kid
 

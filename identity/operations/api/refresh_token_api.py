@@ -12,6 +12,7 @@ from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
+from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.domain.objects.owner_settings import LoginSettings
 from identity.domain.objects.secret_masking import MASK
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
@@ -29,7 +30,6 @@ from identity.operations.sessions import session_termination, sso_session_record
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
 from identity.store.refresh_tokens import PresentedRefreshToken
-from identity.tokens.issuer import ttl_seconds
 
 _ENDPOINT = "/api/jwt/refresh"
 _REFRESH = "api/jwt-refresh.request.json"
@@ -189,7 +189,7 @@ async def revoke_record(services: Services, call: Call, record: Document) -> Non
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.configuration.tenants.get(None, tenant_id)
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
-    ttl = ttl_seconds(tenant, application)
+    ttl = effective_ttl_seconds(tenant, application)
     user = await services.directory.users.find(tenant_id, record["userId"])
     revoke = functools.partial(services.tokens.refresh_tokens.revoke, tenant_id, record["id"])
     events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
@@ -217,7 +217,7 @@ async def _revoke_of_application(services: Services, call: Call, application_id:
     if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return
     tenant_id = TenantId(application["tenantId"])
-    ttl = ttl_seconds(await services.configuration.tenants.get(None, tenant_id), application)
+    ttl = effective_ttl_seconds(await services.configuration.tenants.get(None, tenant_id), application)
     record_ids = await services.tokens.refresh_tokens.ids_of_application(tenant_id, ApplicationId(application_id))
     if not record_ids:
         return

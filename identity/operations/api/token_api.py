@@ -5,6 +5,7 @@ from __future__ import annotations
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.clients.refresh_tokens import RefreshToken
+from identity.domain.configuration.token_settings import ACCESS_MEMBER, TokenSettings
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.objects.owner_settings import LoginSettings
@@ -65,8 +66,8 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     """
     request = services.schemas[_VEND].read(body)
     tenant = await services.configuration.tenants.get(None, call.tenant_id or services.runtime.default_tenant_id)
-    settings = tenant["jwtConfiguration"]
-    ttl = request.get("timeToLiveInSeconds") or settings["timeToLiveInSeconds"]
+    settings = TokenSettings.of(tenant)
+    ttl = request.get("timeToLiveInSeconds") or settings.ttl_seconds
     now = numeric_date(call.now)
     claims = {**request["claims"], "exp": now + ttl, "iat": now, "jti": new_id()}
     if call.caller.tenant_id is not None:
@@ -75,7 +76,8 @@ async def vend(services: Services, call: Call, body: Document) -> Document:
     if key_id is not None:
         await _require_own_key(services, call, tenant, key_id)
     try:
-        return {"token": await services.tokens.issuer.vend(key_id or settings["accessTokenKeyId"], claims, tenant)}
+        signing_key = key_id or settings.signing_key(ACCESS_MEMBER)
+        return {"token": await services.tokens.issuer.vend(signing_key, claims, tenant)}
     except (LookupError, ValueError) as error:
         raise Invalid.field("invalid", "keyId", "The [keyId] must be the id of a signing key.") from error
 

@@ -48,9 +48,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors = application_rules.problems(document)
     errors += client_key_policy.problems(services, document)
     errors += back_channel_logout.url_problems(services, document)
-    errors += await key_references.problems(
-        services, call, document["jwtConfiguration"], stored, "application.jwtConfiguration"
-    )
+    errors += await key_references.problems(services, call, document, stored, "application.jwtConfiguration")
     errors += await key_references.strict_problems(services, document)
     errors += await ip_access_control_lists.reference_problems(services, document, "application")
     errors += await lambdas.reference_problems(services, "application", document)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 import structlog
 
 from identity.call import Call, Document
-from identity.domain.configuration import administrator_roles
+from identity.domain.configuration import administrator_roles, token_settings
 from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import (
@@ -75,7 +75,7 @@ async def ensure(services: Services, call: Call) -> None:
     if await services.configuration.keys.find(None, key_id) is None:
         await _ignoring_duplicates(keys.generate(services, call, _KEY, key_id))
     if await services.configuration.tenants.find(None, services.runtime.default_tenant_id) is None:
-        configuration = dict.fromkeys(tenant_rules.KEY_MEMBERS, key_id)
+        configuration = dict.fromkeys(token_settings.KEY_MEMBERS, key_id)
         tenant = {
             "tenant": {
                 "name": tenant_rules.DEFAULT_NAME,

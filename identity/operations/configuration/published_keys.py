@@ -9,16 +9,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from identity.call import Document
-from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
-from identity.domain.configuration.tenants import KEY_MEMBERS
+from identity.domain.configuration import token_settings
+from identity.domain.configuration.token_settings import TokenSettings
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.operations.objects.key_assignments import referenced_key_ids
 from identity.services import Services
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
 
 _SIGNING_MEMBERS: Final = (
-    *(f"jwtConfiguration.{name}" for name in (*KEY_MEMBERS, *VERIFICATION_MEMBERS.values())),
+    *(f"jwtConfiguration.{name}" for name in token_settings.REFERENCES),
     "private.pendingKeys",
     "private.retiredKeys",
 )
@@ -104,7 +103,7 @@ def _named_keys(settings: KeySettings) -> set[str]:
 
 
 def _current_keys(settings: KeySettings) -> set[str]:
-    used = {key_id for one in _signers(settings) for key_id in referenced_key_ids(one.get("jwtConfiguration", {}))}
+    used = {key_id for one in _signers(settings) for key_id in TokenSettings.of(one).key_ids}
     return used | {key_id for webhook in _webhooks_of(settings) for key_id in _signing(webhook)}
 
 

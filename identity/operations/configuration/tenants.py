@@ -8,7 +8,8 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.configuration import tenants as tenant_rules
-from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
+from identity.domain.configuration import token_settings
+from identity.domain.configuration.token_settings import TokenSettings
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
@@ -46,7 +47,6 @@ CREDENTIALS = (
 
 _REFERENCED = ("email_templates", "message_templates", "messengers", "themes")
 _FORMS = {"formConfiguration.adminUserFormId": "adminUser"}
-_KEYS = frozenset({*tenant_rules.KEY_MEMBERS, *VERIFICATION_MEMBERS.values()})
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -61,9 +61,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     document = tenant_rules.normalize(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = tenant_rules.problems(document)
     errors += tenant_issuers.change_problems(call, document, stored)
-    errors += await key_references.problems(
-        services, call, document["jwtConfiguration"], stored, "tenant.jwtConfiguration"
-    )
+    errors += await key_references.problems(services, call, document, stored, "tenant.jwtConfiguration")
     errors += await key_references.strict_tenant_problems(services, document, stored)
     hashing = document["passwordEncryptionConfiguration"]
     hashing.setdefault("encryptionSchemeFactor", user_passwords.default_factor(hashing["encryptionScheme"]))
@@ -114,7 +112,7 @@ async def _with_signing_key(
 ) -> Sequence[Write]:
     """Add the write of a generated signing key for a new tenant, unless the request names its keys."""
     settings = tenant["jwtConfiguration"]
-    missing = [name for name in tenant_rules.KEY_MEMBERS if name not in settings]
+    missing = [name for name in token_settings.KEY_MEMBERS if name not in settings]
     if not missing:
         return writes
     key = await keys.generate_for_tenant(call, tenant)
@@ -243,9 +241,8 @@ def _require_own(call: Call, tenant_id: str) -> None:
 
 def _keep_keys(document: Document, stored: Document) -> None:
     """Keep the stored signing keys that the document omits."""
-    for name in tenant_rules.KEY_MEMBERS:
-        if name in stored["jwtConfiguration"]:
-            document["jwtConfiguration"].setdefault(name, stored["jwtConfiguration"][name])
+    for name, key_id in TokenSettings.of(stored).signing_keys.items():
+        document["jwtConfiguration"].setdefault(name, key_id)
 
 
 async def _with_source(services: Services, body: Document) -> Document:
@@ -257,7 +254,9 @@ async def _with_source(services: Services, body: Document) -> Document:
     # A copy is a separate issuer: it shares neither the issuer nor the keys of the source.
     source["issuer"] = None
     configuration = source["jwtConfiguration"]
-    source["jwtConfiguration"] = {name: value for name, value in configuration.items() if name not in _KEYS}
+    source["jwtConfiguration"] = {
+        name: value for name, value in configuration.items() if name not in token_settings.REFERENCES
+    }
     return object_copies.with_requested_name(source, body, "tenant")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from identity.call import Call, Document
+from identity.domain.configuration.token_settings import ACCESS_MEMBER, TokenSettings
 from identity.domain.objects import subresources
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.domain.objects.subresources import Subresource
@@ -16,6 +17,7 @@ from identity.store.mongo import Write
 FEATURE = "entityManagement"
 
 _JWT = "entityType.jwtConfiguration"
+_LIFETIME = "timeToLiveInSeconds"
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
@@ -26,8 +28,8 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
         document["permissions"] = stored["permissions"]
     document = _with_permission_count(document)
     errors = subresources.repeated(document["permissions"], "entityType.permissions")
-    errors += _token_problems(document["jwtConfiguration"])
-    errors += await key_references.problems(services, call, document["jwtConfiguration"], stored, _JWT)
+    errors += _token_problems(TokenSettings.of(document))
+    errors += await key_references.problems(services, call, document, stored, _JWT)
     crud.require_no_errors(errors)
     return document
 
@@ -46,8 +48,9 @@ async def _commit(
 async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
     """Create an entity type. Raises Invalid."""
     entity_type = await crud.create(services, call, RESOURCE, body, type_id)
-    if entity_type["jwtConfiguration"]["enabled"]:
-        await key_references.published_keys(services, entity_type["jwtConfiguration"]["accessTokenKeyId"])
+    settings = TokenSettings.of(entity_type)
+    if settings.is_enabled:
+        await key_references.published_keys(services, settings.signing_key(ACCESS_MEMBER))
     return entity_type
 
 
@@ -96,12 +99,9 @@ PERMISSION = Subresource(
 )
 
 
-def _token_problems(jwt_configuration: Document) -> list[FieldError]:
+def _token_problems(settings: TokenSettings) -> list[FieldError]:
     """Require a key and a lifetime if the type configures its own tokens."""
-    if not jwt_configuration["enabled"]:
+    if not settings.is_enabled:
         return []
-    return [
-        FieldError.missing(f"{_JWT}.{name}")
-        for name in ("accessTokenKeyId", "timeToLiveInSeconds")
-        if not jwt_configuration.get(name)
-    ]
+    required = {ACCESS_MEMBER: settings.signing_keys.get(ACCESS_MEMBER), _LIFETIME: settings.ttl_seconds}
+    return [FieldError.missing(f"{_JWT}.{name}") for name, value in required.items() if not value]

@@ -11,6 +11,7 @@ from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import resource_indicators, scopes, security_profiles
 from identity.domain.clients.refresh_tokens import RefreshToken
+from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.errors import InvalidGrant, InvalidRequest, InvalidScope, WebhookTransactionFailed
 from identity.events.changes import Change, Event
 from identity.ids import Secret
@@ -26,7 +27,6 @@ from identity.store.mongo import Session
 from identity.store.outages import OUTAGES
 from identity.store.refresh_tokens import PresentedRefreshToken
 from identity.tokens.access_tokens import TokenContext
-from identity.tokens.issuer import ttl_seconds
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ async def refresh(
     user = await active_users.get_active_user(services, client.tenant_id, refresh_token.user_id, call.now, InvalidGrant)
     granted = await _granted_scopes(services, call, client, record, user)
     narrowed = scopes.narrow(scopes.parse(form.get("scope")), granted) or granted
-    ttl = _lifetime_seconds(form.get("expires_in"), ttl_seconds(client.tenant, client.application))
+    ttl = _lifetime_seconds(form.get("expires_in"), effective_ttl_seconds(client.tenant, client.application))
     device_grant = await device_grants.find_for_token_request(services, call, identified, form)
     context = TokenContext(
         tenant=client.tenant,

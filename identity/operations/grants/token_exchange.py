@@ -13,6 +13,7 @@ from identity.domain.authorization import token_exchange as exchange_rules
 from identity.domain.authorization.token_exchange import TokenExchangePolicy
 from identity.domain.clients import resource_indicators, scopes
 from identity.domain.configuration.applications import EXCHANGE_GRANT
+from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.domain.users import users as user_rules
 from identity.errors import InvalidRequest, UnauthorizedClient
 from identity.instants import numeric_date
@@ -25,7 +26,7 @@ from identity.operations.objects import audit_logs
 from identity.services import Services
 from identity.tokens import access_tokens
 from identity.tokens.access_tokens import TokenContext
-from identity.tokens.issuer import VerifiedEntityToken, VerifiedToken, ttl_seconds
+from identity.tokens.issuer import VerifiedEntityToken, VerifiedToken
 from identity.tokens.jws import Rejection
 
 grant_type = EXCHANGE_GRANT
@@ -62,7 +63,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     context = await _context(services, call, identified, policy, form, subject, actor_token)
     presented = [subject.claims] if actor_token is None else [subject.claims, actor_token.claims]
     ttl = exchange_rules.lifetime_seconds(
-        ttl_seconds(client.tenant, client.application), numeric_date(call.now), presented
+        effective_ttl_seconds(client.tenant, client.application), numeric_date(call.now), presented
     )
     issued = await token_lambdas.access_token(services, call, context, ttl=ttl)
     await _record(services, call, context, issued.token_id)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from identity.call import Call, Document
 from identity.domain.clients import refresh_tokens, scopes, sender_constraints
 from identity.domain.clients.refresh_tokens import RefreshToken
+from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.errors import InvalidRequest, ServiceError
 from identity.events.changes import Change, Event
 from identity.ids import UserId
@@ -18,7 +19,7 @@ from identity.operations.lambdas import token_lambdas
 from identity.operations.messaging import user_events
 from identity.services import Services
 from identity.tokens.access_tokens import TokenContext
-from identity.tokens.issuer import IssuedToken, ttl_seconds
+from identity.tokens.issuer import IssuedToken
 
 
 def required_parameter(form: Document, name: str, reason: str) -> str:
@@ -115,7 +116,7 @@ async def revoke_refresh_token(
     services: Services, call: Call, client: Client, user: Document | None, record_id: str
 ) -> None:
     """Revoke a refresh token and all its access tokens; of concurrent requests one sends the event."""
-    ttl = ttl_seconds(client.tenant, client.application)
+    ttl = effective_ttl_seconds(client.tenant, client.application)
     await services.tokens.revocations.revoke(client.tenant_id, [record_id], ttl)
     change = Change(
         writes=[functools.partial(services.tokens.refresh_tokens.revoke, client.tenant_id, record_id)],
@@ -136,7 +137,7 @@ def issued_document(
 
 async def revoke_issued_tokens(services: Services, call: Call, client: Client, issued: Document) -> None:
     """Revoke all tokens of a code that was used again (RFC 6749 section 4.1.2)."""
-    ttl = ttl_seconds(client.tenant, client.application)
+    ttl = effective_ttl_seconds(client.tenant, client.application)
     await services.tokens.revocations.revoke(client.tenant_id, issued["tokenIds"], ttl)
     record_id = issued.get("refreshTokenId")
     if record_id is not None:

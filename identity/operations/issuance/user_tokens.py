@@ -8,6 +8,7 @@ import structlog
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
+from identity.domain.configuration.token_settings import ACCESS_MEMBER, TokenSettings
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.objects.owner_settings import LoginSettings
@@ -53,10 +54,11 @@ async def issue_tenant_token(
     services: Services, call: Call, tenant: Document, user: Document, authentication_type: str
 ) -> Document:
     """Return `token` and `tokenExpirationInstant` of the tenant alone; empty as in `issue_tokens`."""
-    ttl_seconds = int(tenant["jwtConfiguration"]["timeToLiveInSeconds"])
+    settings = TokenSettings.of(tenant)
+    ttl_seconds = settings.ttl_seconds
     claims = _claims(call, tenant, user, authentication_type, ttl_seconds)
     try:
-        token = await services.tokens.issuer.sign(tenant["jwtConfiguration"]["accessTokenKeyId"], claims, tenant)
+        token = await services.tokens.issuer.sign(settings.signing_key(ACCESS_MEMBER), claims, tenant)
     except (LookupError, ValueError) as error:
         return _log_failure(tenant, error)
     return {"token": token, "tokenExpirationInstant": later(call.now, seconds=ttl_seconds)}

@@ -10,13 +10,18 @@ import asyncio
 import dataclasses
 import functools
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from identity.call import Call, Document
 from identity.domain.clients import security_profiles
 from identity.domain.configuration import applications, key_rotation, key_usage
-from identity.domain.configuration.key_rotation import VERIFICATION_MEMBERS
-from identity.domain.configuration.tenants import KEY_MEMBERS
+from identity.domain.configuration.token_settings import (
+    ID_MEMBER,
+    KEY_MEMBERS,
+    TokenSettings,
+    effective_keys,
+    effective_ttl_seconds,
+)
 from identity.errors import FieldError
 from identity.events.changes import Change, Event
 from identity.ids import TenantId
@@ -43,28 +48,32 @@ def default_signing_key_id(instance_id: str) -> str:
 
 
 async def problems(
-    services: Services, call: Call, jwt_configuration: Document, stored: Document | None, path: str
+    services: Services, call: Call, document: Document, stored: Document | None, path: str
 ) -> list[FieldError]:
-    """Return a field error for each key of a jwtConfiguration that is missing, cannot sign, or may not be referenced.
+    """Return a field error for each key that is missing, cannot sign, or may not be referenced.
 
-    A tenant-scoped caller may reference the keys that are assigned to its tenant, and those of `stored`.
+    `path` is that of the jwtConfiguration. A tenant-scoped caller may reference the keys that are assigned to its
+    tenant, and those of `stored`.
     """
-    before = set() if stored is None else key_assignments.referenced_key_ids(stored["jwtConfiguration"])
-    foreign = await key_assignments.not_assigned(
-        services, call, key_assignments.referenced_key_ids(jwt_configuration), before
-    )
+    settings = TokenSettings.of(document)
+    before = set() if stored is None else TokenSettings.of(stored).key_ids
+    foreign = await key_assignments.not_assigned(services, call, settings.key_ids, before)
     if foreign:
-        return list(_assignment_problems(jwt_configuration, foreign, path))
+        return [
+            FieldError.invalid(f"{path}.{name}", "must name a key that is assigned to the tenant")
+            for name, key_id in settings.references.items()
+            if key_id in foreign
+        ]
     errors = [
         FieldError.invalid(f"{path}.{name}", "must name a key that can sign")
-        for name in KEY_MEMBERS
-        if name in jwt_configuration and not await _may_sign(services, name, jwt_configuration[name])
+        for name, key_id in settings.signing_keys.items()
+        if not await _may_sign(services, name, key_id)
     ]
-    for name in VERIFICATION_MEMBERS.values():
-        for index, key_id in enumerate(jwt_configuration.get(name, [])):
-            if await services.configuration.keys.find_cached(None, key_id) is None:
-                field = f"{path}.{name}[{index}]"
-                errors.append(FieldError.invalid(field, "must name an existing key"))
+    errors += [
+        FieldError.invalid(f"{path}.{name}", "must name an existing key")
+        for name, key_id in settings.verification_references.items()
+        if await services.configuration.keys.find_cached(None, key_id) is None
+    ]
     return errors
 
 
@@ -73,32 +82,23 @@ async def strict_problems(services: Services, application: Document) -> list[Fie
     tenant = await services.configuration.tenants.find_cached(None, application["tenantId"])
     if tenant is None or not security_profiles.is_strict(application):
         return []
-    algorithm = await _algorithm(services, _configured(tenant, application, "idTokenKeyId"))
+    algorithm = await _algorithm(services, effective_keys(tenant, application).get(ID_MEMBER))
     return [applications.contradiction_error(found) for found in security_profiles.id_token_contradictions(algorithm)]
 
 
 async def strict_tenant_problems(services: Services, document: Document, stored: Document | None) -> list[FieldError]:
     """Return an error for a tenant whose new ID token key is unfit for its applications with the profile strict."""
-    key_id = document["jwtConfiguration"].get("idTokenKeyId")
-    if stored is None or key_id == stored["jwtConfiguration"].get("idTokenKeyId"):
+    key_id = TokenSettings.of(document).signing_keys.get(ID_MEMBER)
+    if stored is None or key_id == TokenSettings.of(stored).signing_keys.get(ID_MEMBER):
         return []
     if not list(security_profiles.id_token_contradictions(await _algorithm(services, key_id))):
         return []
     for application in await services.configuration.applications.find_all(TenantId(document["id"])):
-        if security_profiles.is_strict(application) and not _has_own(application, "idTokenKeyId"):
+        if security_profiles.is_strict(application) and not TokenSettings.of(application).has_own(ID_MEMBER):
             field = "tenant.jwtConfiguration.idTokenKeyId"
             message = f"The [{field}] must name an ES256, PS256 or EdDSA key: the application [{application['name']}]"
             return [FieldError.of("invalid", field, f"{message} has the profile strict and no such key of its own.")]
     return []
-
-
-def _assignment_problems(jwt_configuration: Document, foreign: set[str], path: str) -> Iterator[FieldError]:
-    named = {f"{path}.{name}": jwt_configuration.get(name) for name in KEY_MEMBERS}
-    for name in VERIFICATION_MEMBERS.values():
-        named |= {f"{path}.{name}[{index}]": key_id for index, key_id in enumerate(jwt_configuration.get(name, []))}
-    for field, key_id in named.items():
-        if key_id in foreign:
-            yield FieldError.invalid(field, "must name a key that is assigned to the tenant")
 
 
 async def can_sign(services: Services, key_id: str) -> bool:
@@ -115,19 +115,22 @@ async def can_verify(services: Services, key_id: str) -> bool:
 
 async def of_tenant(services: Services, document: Document, stored: Document) -> Rotation:
     """Return the rotation of a changed tenant, with the event for the applications that sign with its keys."""
-    before, after = stored["jwtConfiguration"], document["jwtConfiguration"]
-    changed = {member for member in KEY_MEMBERS if before.get(member) != after.get(member)}
-    if not changed and after["timeToLiveInSeconds"] >= before["timeToLiveInSeconds"]:
+    before, after = TokenSettings.of(stored), TokenSettings.of(document)
+    changed = {member for member in KEY_MEMBERS if before.signing_keys.get(member) != after.signing_keys.get(member)}
+    if not changed and after.ttl_seconds >= before.ttl_seconds:
         return Rotation(lambda _now: dict(stored.get("private", {})))
     applications = [
         application
         for application in await services.configuration.applications.find_all(TenantId(document["id"]))
-        if not all(_has_own(application, member) for member in KEY_MEMBERS)
+        if not _has_own_keys(application, KEY_MEMBERS)
     ]
-    lives = [int(key_rotation.setting(stored, application, "timeToLiveInSeconds")) for application in applications]
-    longest = max([*lives, before["timeToLiveInSeconds"]])
-    public = {member for member in changed if await _any_public(services, before.get(member), after.get(member))}
-    affected = [one["id"] for one in applications if not all(_has_own(one, member) for member in public)]
+    longest = max(effective_ttl_seconds(stored, application) for application in (None, *applications))
+    public = {
+        member
+        for member in changed
+        if await _any_public(services, before.signing_keys.get(member), after.signing_keys.get(member))
+    }
+    affected = [one["id"] for one in applications if not _has_own_keys(one, public)]
     return Rotation(
         functools.partial(key_rotation.rotate_tenant, stored, document, longest),
         (_change_event(affected),) if public else (),
@@ -138,7 +141,7 @@ async def of_application(services: Services, tenant: Document, document: Documen
     """Return the rotation of a changed application."""
     before_commit: tuple[Event, ...] = ()
     for member in KEY_MEMBERS:
-        before, after = (_configured(tenant, each, member) for each in (stored, document))
+        before, after = (effective_keys(tenant, each).get(member) for each in (stored, document))
         if before != after and await _any_public(services, before, after):
             before_commit = (_change_event([document["id"]]),)
     return Rotation(functools.partial(key_rotation.rotate_application, tenant, stored, document), before_commit)
@@ -148,7 +151,7 @@ async def of_entity_type(services: Services, document: Document, stored: Documen
     """Return the rotation of a changed entity type. It has no event, because the event type is for applications."""
     lifetime = "jwtConfiguration.timeToLiveInSeconds"
     tenants = await services.configuration.tenants.distinct_cached(None, "token lifetimes", {}, (lifetime,))
-    longest = max(int(tenant["jwtConfiguration"]["timeToLiveInSeconds"]) for tenant in tenants)
+    longest = max(effective_ttl_seconds(tenant) for tenant in tenants)
     return Rotation(functools.partial(key_rotation.rotate_entity_type, stored, document, longest))
 
 
@@ -192,15 +195,14 @@ async def in_force(services: Services, private: Document) -> None:
 
 async def published(services: Services, tenant: Document, application: Document | None = None) -> None:
     """Wait until every process publishes the signing keys of a new tenant or application."""
-    await published_keys(services, *(_configured(tenant, application, member) for member in KEY_MEMBERS))
+    await published_keys(services, *effective_keys(tenant, application).values())
 
 
-async def published_keys(services: Services, *wanted: str | None) -> None:
+async def published_keys(services: Services, *wanted: str) -> None:
     """Wait until every process publishes those of the keys that exist."""
-    key_ids = set(wanted)
     # The default signing key is published before any process serves requests.
-    key_ids -= {None, default_signing_key_id(services.runtime.instance_id)}
-    keys = [await services.configuration.keys.find_cached(None, str(key_id)) for key_id in key_ids]
+    key_ids = set(wanted) - {default_signing_key_id(services.runtime.instance_id)}
+    keys = [await services.configuration.keys.find_cached(None, key_id) for key_id in key_ids]
     made = max((key_usage.published_since(key) for key in keys if key is not None and key["type"] != "HMAC"), default=0)
     await _wait_until(services, made + key_rotation.LAG_MS)
 
@@ -219,7 +221,7 @@ async def _algorithm(services: Services, key_id: str | None) -> str | None:
 async def _may_sign(services: Services, member: str, key_id: str) -> bool:
     """Return whether a key may sign for a member: a client secret signs ID tokens only."""
     if key_id in CLIENT_SECRET_KEYS:
-        return member == "idTokenKeyId"
+        return member == ID_MEMBER
     return await can_sign(services, key_id)
 
 
@@ -229,15 +231,9 @@ async def _any_public(services: Services, *key_ids: str | None) -> bool:
     return any(key is not None and key["type"] != "HMAC" for key in keys)
 
 
-def _has_own(application: Document, member: str) -> bool:
-    own = application["jwtConfiguration"]
-    return bool(own["enabled"] and member in own)
-
-
-def _configured(tenant: Document, application: Document | None, member: str) -> str | None:
-    holder = tenant if application is None or not _has_own(application, member) else application
-    key_id: str | None = holder["jwtConfiguration"].get(member)
-    return key_id
+def _has_own_keys(application: Document, members: Iterable[str]) -> bool:
+    settings = TokenSettings.of(application)
+    return all(settings.has_own(member) for member in members)
 
 
 def _change_event(application_ids: list[str]) -> Event:

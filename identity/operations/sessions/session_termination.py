@@ -11,13 +11,13 @@ import functools
 from typing import Any
 
 from identity.call import Call, Document
+from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.events.changes import Event, Write
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import user_events
 from identity.operations.sessions import back_channel_logout, sso_sessions
 from identity.services import Services
 from identity.store.logout_notices import LogoutNotice
-from identity.tokens.issuer import ttl_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +93,6 @@ async def _access_token_lifetimes(services: Services, tenant_id: TenantId, appli
     """Return the access token lifetime of each application in seconds."""
     tenant = await services.configuration.tenants.get(None, tenant_id)
     return {
-        one: ttl_seconds(tenant, await services.configuration.applications.find_cached(tenant_id, one))
+        one: effective_ttl_seconds(tenant, await services.configuration.applications.find_cached(tenant_id, one))
         for one in sorted(application_ids)
     }
