@@ -77,7 +77,7 @@ class RegistrationHandler(VerificationGateHandler):
 def _values(page: VerificationPage, theme: PageTheme) -> Document:
     """Return the values of the template."""
     kind = "emailVerification" if page.is_email else "registrationVerification"
-    texts = f"{kind}Required."
+    texts = "emailVerificationRequired." if page.is_email else "registrationVerificationRequired."
     return {
         "title": theme[f"{texts}title"],
         "heading": theme[f"{texts}heading"],
