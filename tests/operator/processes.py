@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.operator.fork_server import ForkedProcess
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 60
 
@@ -49,18 +51,21 @@ def run(data_dir: Path, *arguments: str, limit: str = "", **settings: object) ->
     full = command(*arguments)
     given = environment(data_dir, **settings)
     if limit:
-        full = ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *full]
         # What limits the service would keep the measurement of coverage from writing its own file, too.
         given = {name: value for name, value in given.items() if not name.startswith("COVERAGE_")}
-    return subprocess.run(
-        full,
-        check=False,
-        env=given,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        cwd=ROOT,
-    )
+        return subprocess.run(
+            ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *full],
+            check=False, env=given, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=ROOT,
+        )  # fmt: skip
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = ForkedProcess(full[1:], given, stdout=out.fileno(), stderr=err.fileno())
+        try:
+            code = process.wait(PATIENCE_SECONDS)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(full, code, out.read(), err.read())
 
 
 class Process:
@@ -73,13 +78,8 @@ class Process:
         self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `serving`
         self.port = int(settings.setdefault("server__port", free_port()))
         sink = self._terminal() if terminal else self.output.fileno()
-        self.popen = subprocess.Popen(
-            command(*arguments) if not ahead_seconds else _ahead(data_dir, ahead_seconds, *arguments),
-            env=environment(data_dir, **settings),
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-        )
+        full = command(*arguments) if not ahead_seconds else _ahead(data_dir, ahead_seconds, *arguments)
+        self.popen = ForkedProcess(full[1:], environment(data_dir, **settings), stdout=sink, stderr=sink)
         if terminal:
             os.close(sink)
 

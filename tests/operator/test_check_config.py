@@ -162,10 +162,7 @@ def test_configuration_is_named_by_its_folder_or_its_file(tmp_path):
     for name in ("identity.yaml", "other.yaml"):
         file = tmp_path / name
         file.write_text("kickstart: {file: null}\nserver: {prot: 1}\n")
-        text = subprocess.run(
-            [sys.executable, str(ROOT / "run.py"), "--config", str(file), "check-config"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        text = run(tmp_path, "--config", str(file), "check-config")
         assert text.returncode == 78
         assert f"{file}:2: server.prot: there is no such setting" in text.stderr
 

@@ -47,12 +47,7 @@ def test_check_config_says_what_it_checked(tmp_path):
 def test_check_config_of_a_broken_file_names_file_and_line(tmp_path):
     (tmp_path / "identity.yaml").write_text("server:\n  porch: 1\n")
     (tmp_path / "kickstart.yaml").touch()
-    finished = subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), "--config", str(tmp_path), "check-config"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    finished = run(tmp_path, "--config", str(tmp_path), "check-config")
     assert finished.returncode == 78
     assert f"{tmp_path}/identity.yaml:2: server.porch: there is no such setting; did you mean port?" in finished.stderr
 
