@@ -6,6 +6,7 @@ limit. A counter ends with its period and is never reset otherwise.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
@@ -53,8 +54,8 @@ class RateLimits(RedisStore):
 
     async def refund(self, tenant_id: TenantId, limits: Sequence[Limit]) -> None:
         """Subtract an attempt that succeeded."""
-        for limit in limits:
-            await self._redis.run("counter_decrement", [self._key(tenant_id, limit)])
+        keys = [self._key(tenant_id, limit) for limit in limits]
+        await asyncio.gather(*(self._redis.run("counter_decrement", [key]) for key in keys))
 
     def _key(self, tenant_id: TenantId, limit: Limit) -> str:
         return self._redis.key("limit", limit.purpose, tenant_id, fingerprint(limit.subject))

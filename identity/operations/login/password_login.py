@@ -5,6 +5,7 @@ Failures are limited by `failed_login_limits` and lock the account through `fail
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -309,16 +310,25 @@ async def _write_login(
     side_effects: LoginSideEffects,
     session: Session | None,
 ) -> None:
-    # One write rather than three: without events to store, a login needs no transaction.
+    # One write rather than three: without events to store, a login needs no transaction, and a flush of the journal
+    # serves both of its own.
     await side_effects.write(session)
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     registration = _find_registration(user, application)
     registered_id = None if registration is None else ApplicationId(registration["applicationId"])
-    await services.directory.users.record_login(
-        tenant_id, user_id, registered_id, call.now, identity_type, session, place=place
-    )
     application_id = None if application is None else application["id"]
-    await login_records.add(services, call, user, application_id, session, identity_type=identity_type)
+    update = functools.partial(
+        services.directory.users.record_login,
+        tenant_id, user_id, registered_id, call.now, identity_type, session, place=place,
+    )  # fmt: skip
+    add_record = functools.partial(
+        login_records.add, services, call, user, application_id, session, identity_type=identity_type
+    )
+    if session is None:
+        await asyncio.gather(update(), add_record())
+    else:
+        await update()
+        await add_record()
 
 
 def _is_authentication_token(credentials: Credentials, user: Document | None, application: Document | None) -> bool:

@@ -53,7 +53,7 @@ async def notify_user(
     """Mail the user about a new device or a threat, where the tenant or application has a template for it."""
     if not assessment.is_new_device and not assessment.threats:
         return
-    tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
+    tenant = await services.configuration.tenants.get_cached(None, TenantId(user["tenantId"]))
     if assessment.is_new_device and not assessment.is_first_login:
         await user_notifications.notify(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
