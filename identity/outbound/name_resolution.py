@@ -14,11 +14,12 @@ import socket
 import time
 import urllib.parse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import aiodns
-import aiodns.error
-import pycares
 from cachetools import LRUCache
+
+if TYPE_CHECKING:
+    import aiodns
 
 FRESH_SECONDS = 60
 """How long a cached answer is used without a new query, as in libcurl."""
@@ -108,6 +109,9 @@ class NameResolver:
         return self._queries[host]
 
     async def _query(self, host: str) -> Addresses:
+        import aiodns  # noqa: PLC0415 (takes a thirtieth of the start, and many processes resolve no name)
+        import pycares  # noqa: PLC0415
+
         async with self._query_slots:
             try:
                 dns = self._dns = self._dns or aiodns.DNSResolver()
@@ -121,6 +125,8 @@ class NameResolver:
 
 async def look_up(dns: aiodns.DNSResolver, host: str) -> Addresses:
     """Query the addresses of a name, the preferred one first; empty when the name is invalid or the query fails."""
+    import aiodns.error  # noqa: PLC0415
+
     try:
         found = await dns.getaddrinfo(host.encode("idna").decode(), type=socket.SOCK_STREAM)
     except (aiodns.error.DNSError, UnicodeError):
