@@ -6,7 +6,6 @@ uses the application with first-party settings.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -59,8 +58,7 @@ def with_second_factor_required(client: Client) -> Client:
     """
     if two_factor.login_policy(client.tenant, client.application) != two_factor.DISABLED:
         return client
-    settings = {**client.application["multiFactorConfiguration"], "loginPolicy": two_factor.ENABLED}
-    return dataclasses.replace(client, application={**client.application, "multiFactorConfiguration": settings})
+    return client.with_settings("multiFactorConfiguration", loginPolicy=two_factor.ENABLED)
 
 
 def complete(client: Client, given: Mapping[str, Any], current: CurrentLogin) -> AuthorizationResponse:

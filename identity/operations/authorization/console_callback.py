@@ -33,6 +33,5 @@ def with_redirect_uri(call: Call, client: Client) -> Client:
     """Return the client with the settings of the console: its redirect URI alone, PKCE, and the second factor."""
     client = account_logins.with_second_factor_required(client)
     client = first_party_requests.with_first_party_settings(client, redirect_uri(call))
-    settings = {**client.application["oauthConfiguration"], "proofKeyForCodeExchangePolicy": "Required"}
-    application = {**client.application, "name": _NAME, "oauthConfiguration": settings}
-    return dataclasses.replace(client, application=application)
+    client = client.with_settings("oauthConfiguration", proofKeyForCodeExchangePolicy="Required")
+    return dataclasses.replace(client, application={**client.application, "name": _NAME})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -29,5 +28,4 @@ def with_redirect_uri(call: Call, client: Client) -> Client:
     """Return the client with the hosted backend among its redirect URIs. Raises UnauthorizedClient."""
     hosted_backend.require_supported(client.application)
     registered = [*client.application["oauthConfiguration"]["authorizedRedirectURLs"], redirect_uri(call, client)]
-    settings = {**client.application["oauthConfiguration"], "authorizedRedirectURLs": registered}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    return client.with_settings("oauthConfiguration", authorizedRedirectURLs=registered)

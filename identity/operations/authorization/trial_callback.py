@@ -6,7 +6,6 @@ browser of the administrator.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,9 +27,8 @@ def is_redirect_uri(call: Call, client: Client, given: Mapping[str, Any]) -> boo
 def with_redirect_uri(call: Call, client: Client) -> Client:
     """Return the client with the page as its redirect URI, and with PKCE. Raises UnauthorizedClient."""
     hosted_backend.require_supported(client.application)
-    settings = {
-        **client.application["oauthConfiguration"],
-        "authorizedRedirectURLs": [redirect_uri(call, client.client_id)],
-        "proofKeyForCodeExchangePolicy": "Required",
-    }
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    return client.with_settings(
+        "oauthConfiguration",
+        authorizedRedirectURLs=[redirect_uri(call, client.client_id)],
+        proofKeyForCodeExchangePolicy="Required",
+    )

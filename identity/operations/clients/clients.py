@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 from identity import request_facts
 from identity.call import Document
@@ -46,6 +47,11 @@ class Client:
     def client_id(self) -> ApplicationId:
         """The id of the application, which is its client_id."""
         return ApplicationId(self.application["id"])
+
+    def with_settings(self, member: str, **changes: Any) -> Client:
+        """Return the client with changes in a member of its application, such as oauthConfiguration."""
+        application = {**self.application, member: {**self.application[member], **changes}}
+        return dataclasses.replace(self, application=application)
 
     @property
     def refresh_policy(self) -> RefreshTokenPolicy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,8 +33,7 @@ def parameters(call: Call, client: Client, path: str) -> dict[str, str]:
 
 def with_first_party_settings(client: Client, redirect_uri: str) -> Client:
     """Return the client with the fixed settings and `redirect_uri` as its only redirect URI."""
-    settings = {**client.application["oauthConfiguration"], **_SETTINGS, "authorizedRedirectURLs": [redirect_uri]}
-    return dataclasses.replace(client, application={**client.application, "oauthConfiguration": settings})
+    return client.with_settings("oauthConfiguration", **_SETTINGS, authorizedRedirectURLs=[redirect_uri])
 
 
 def page_url(call: Call, client: Client, path: str) -> str:

@@ -13,13 +13,11 @@ from typing import Final
 
 from identity.call import AdministratorCaller, Call, Document
 from identity.config.sections import Console as Settings
-from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
 from identity.domain.configuration import administrator_roles
 from identity.domain.configuration.administrator_roles import Authority
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login.login_outcomes import is_password_outdated
-from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequest
 from identity.ids import UserId, new_secret, same_secret
 from identity.instants import Instant, later
@@ -29,8 +27,8 @@ from identity.operations.clients import clients
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.groups import group_roles
-from identity.operations.limits import anonymous_request_limits
-from identity.operations.pages.hosted_backend import LoginRedirect
+from identity.operations.pages import code_flow
+from identity.operations.pages.code_flow import CodeFlow, LoginRedirect
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.store.console_sessions import ConsoleSession
@@ -74,25 +72,15 @@ class Administrator:
 async def begin(services: Services, call: Call, browser_secret: str, target: str, *, is_renewal: bool) -> LoginRedirect:
     """Start a sign-in that returns to the path `target`; a renewal asks for the credentials again."""
     client = await _client(services)
-    secret, state, nonce, verifier = browser_secret or new_secret(), new_secret(), new_secret(), new_secret()
-    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    pending: Document = {"codeVerifier": verifier, "nonce": nonce, "target": safe_target(target)}
-    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
-    await services.sessions.console_logins.issue(client.tenant_id, state, secret, pending, ttl_seconds)
+    flow, nonce = CodeFlow(client, browser_secret), new_secret()
     parameters = {
-        "client_id": client.client_id,
-        "code_challenge": pkce.challenge(verifier),
-        "code_challenge_method": pkce.METHOD,
+        **flow.parameters(console_callback.redirect_uri(call), "openid"),
         "nonce": nonce,
-        "redirect_uri": console_callback.redirect_uri(call),
-        "response_type": "code",
-        "scope": "openid",
-        "state": state,
-        "tenantId": client.tenant_id,
         **({"prompt": "login"} if is_renewal else {}),
     }
-    location = redirect_uris.with_query(f"{call.origin.base_url}/oauth2/authorize", parameters)
-    return LoginRedirect(location, secret, ttl_seconds)
+    location = redirect_uris.with_query(call.origin.base_url + code_flow.AUTHORIZE, parameters)
+    pending = {"nonce": nonce, "target": safe_target(target)}
+    return await flow.store(services, call, services.sessions.console_logins, location, pending)
 
 
 async def complete(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> SignedIn:
@@ -100,21 +88,11 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
 
     Raises InvalidRequest for another browser and for an expired sign-in, and the errors of the token endpoint.
     """
-    found = await services.sessions.console_logins.consume_across_tenants(given.get("state", ""), browser_secret)
-    if found is None:
-        raise InvalidRequest(
-            "unknown", "This sign-in has expired, was completed already, or was started in another browser."
-        )
+    _, pending = await code_flow.consume(services.sessions.console_logins, given, browser_secret)
     if "error" in given:
         raise InvalidRequest("unknown", given.get("error_description") or "The sign-in was not completed.")
-    _, pending = found
     client = console_callback.with_redirect_uri(call, await _client(services))
-    form = {
-        "grant_type": "authorization_code",
-        "code": given.get("code", ""),
-        "code_verifier": pending["codeVerifier"],
-        "redirect_uri": console_callback.redirect_uri(call),
-    }
+    form = code_flow.token_request(pending, console_callback.redirect_uri(call), given.get("code", ""))
     tokens = await grants.exchange(services, call, IdentifiedClient.internal(client), form)
     claims = await _claims(services, tokens["id_token"], pending["nonce"])
     auth_instant = Instant(claims["auth_time"] * 1000)

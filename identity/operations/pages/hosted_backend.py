@@ -15,12 +15,9 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.authorization import hosted_backend as hosted_backend_rules
-from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
-from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.users import self_registration
 from identity.errors import InvalidRequest
-from identity.ids import new_secret
 from identity.operations import grants
 from identity.operations.authorization import hosted_backend_callback
 from identity.operations.clients import bearer_tokens, clients, ip_access_lists
@@ -28,23 +25,15 @@ from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.issuance import token_responses, userinfo
 from identity.operations.limits import anonymous_request_limits
+from identity.operations.pages import code_flow
+from identity.operations.pages.code_flow import CodeFlow, LoginRedirect
 from identity.services import Services
 from identity.tokens.jws import Rejection
 
-_LOGIN: Final = "/oauth2/authorize"
 _REGISTER: Final = "/oauth2/register"
 _LOGOUT: Final = "/oauth2/logout"
 _REPLACED_PARAMETERS: Final = frozenset({"client_id", "redirect_uri", "scope", "state", "tenantId"})
 _ERROR_PARAMETERS: Final = ("error", "error_reason", "error_description")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoginRedirect:
-    """The URL of the login page, the browser's secret for the callback, and the lifetime of the login."""
-
-    location: str
-    browser_secret: str
-    ttl_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,30 +75,20 @@ async def begin_login(
     registers: bool = False,
 ) -> LoginRedirect:
     """Start a login, or a registration if the application enables it. Raises InvalidRequest."""
-    secret, state, verifier = browser_secret or new_secret(), new_secret(), new_secret()
     pending_login: Document = {
         "clientId": client.client_id,
-        "codeVerifier": verifier,
         "redirectUri": hosted_backend_rules.target(client.application, given.get("redirect_uri")),
         "state": given.get("state"),
     }
     anonymous_request_limits.require_maximum_size({**pending_login, **given})
-    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
-    await services.sessions.backend_logins.issue(client.tenant_id, state, secret, pending_login, ttl_seconds)
-    path = _REGISTER if registers and self_registration.is_enabled(client.application) else _LOGIN
+    path = _REGISTER if registers and self_registration.is_enabled(client.application) else code_flow.AUTHORIZE
+    flow, scope = CodeFlow(client, browser_secret), given.get("scope", hosted_backend_rules.DEFAULT_SCOPE)
     parameters = {
         **{name: value for name, value in given.items() if name not in _REPLACED_PARAMETERS},
-        "client_id": client.client_id,
-        "code_challenge": pkce.challenge(verifier),
-        "code_challenge_method": pkce.METHOD,
-        "redirect_uri": hosted_backend_callback.redirect_uri(call, client),
-        "response_type": "code",
-        "scope": given.get("scope", hosted_backend_rules.DEFAULT_SCOPE),
-        "state": state,
-        "tenantId": client.tenant_id,
+        **flow.parameters(hosted_backend_callback.redirect_uri(call, client), scope),
     }
-    return LoginRedirect(redirect_uris.with_query(call.origin.base_url + path, parameters), secret, ttl_seconds)
+    location = redirect_uris.with_query(call.origin.base_url + path, parameters)
+    return await flow.store(services, call, services.sessions.backend_logins, location, pending_login)
 
 
 async def complete_login(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> LoginResult:
@@ -117,24 +96,15 @@ async def complete_login(services: Services, call: Call, given: Mapping[str, str
 
     Raises InvalidRequest for other browsers and for expired logins, and the errors of the token endpoint.
     """
-    found = await services.sessions.backend_logins.consume_across_tenants(given.get("state", ""), browser_secret)
-    if found is None:
-        raise InvalidRequest(
-            "unknown", "This sign-in has expired, was completed already, or was started in another browser."
-        )
-    tenant_id, pending_login = found
+    tenant_id, pending_login = await code_flow.consume(services.sessions.backend_logins, given, browser_secret)
     client = await find_client(services, call, TenantHints(parameter=tenant_id), pending_login["clientId"])
     state = {} if pending_login["state"] is None else {"state": str(pending_login["state"])}
     target = hosted_backend_rules.target(client.application, pending_login["redirectUri"])
     if "error" in given:
         error = {name: given[name] for name in _ERROR_PARAMETERS if name in given}
         return LoginResult(redirect_uris.with_query(target, {**error, **state}), None)
-    form = {
-        "grant_type": "authorization_code",
-        "code": given.get("code"),
-        "code_verifier": pending_login["codeVerifier"],
-        "redirect_uri": hosted_backend_callback.redirect_uri(call, client),
-    }
+    redirect_uri = hosted_backend_callback.redirect_uri(call, client)
+    form = code_flow.token_request(pending_login, redirect_uri, given.get("code"))
     tokens = await _exchange(services, call, client, form)
     return LoginResult(redirect_uris.with_query(target, state), tokens)
 

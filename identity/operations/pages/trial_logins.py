@@ -8,11 +8,8 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.authorization import hosted_backend as hosted_backend_rules
-from identity.domain.authorization import pkce
 from identity.domain.clients import redirect_uris
-from identity.domain.objects.external_identifiers import Lifetimes
 from identity.errors import InvalidRequest
-from identity.ids import new_secret
 from identity.operations import grants
 from identity.operations.authorization import trial_callback
 from identity.operations.clients import bearer_tokens, clients
@@ -20,16 +17,9 @@ from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.issuance import userinfo
 from identity.operations.limits import anonymous_request_limits
+from identity.operations.pages import code_flow
+from identity.operations.pages.code_flow import CodeFlow, LoginRedirect
 from identity.services import Services
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrialLogin:
-    """A started login: the authorization request, the browser's secret for the response, and the lifetime."""
-
-    location: str
-    browser_secret: str
-    ttl_seconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,33 +35,16 @@ class Trial:
 
 async def begin(
     services: Services, call: Call, application: Document, administrator_id: str, browser_secret: str, scope: str
-) -> TrialLogin:
+) -> LoginRedirect:
     """Start a login to an application. Raises InvalidRequest and UnauthorizedClient."""
     client = await _client(services, application["tenantId"], application["id"])
     hosted_backend_rules.require_supported(client.application)
-    secret, state, verifier = browser_secret or new_secret(), new_secret(), new_secret()
-    await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
-    parameters = {
-        "client_id": client.client_id,
-        "code_challenge": pkce.challenge(verifier),
-        "code_challenge_method": pkce.METHOD,
-        "redirect_uri": trial_callback.redirect_uri(call, client.client_id),
-        "response_type": "code",
-        "scope": scope,
-        "state": state,
-        "tenantId": client.tenant_id,
-    }
-    location = redirect_uris.with_query(f"{call.origin.base_url}/oauth2/authorize", parameters)
-    pending: Document = {
-        "administratorId": administrator_id,
-        "clientId": client.client_id,
-        "codeVerifier": verifier,
-        "location": location,
-    }
+    flow = CodeFlow(client, browser_secret)
+    parameters = flow.parameters(trial_callback.redirect_uri(call, client.client_id), scope)
+    location = redirect_uris.with_query(call.origin.base_url + code_flow.AUTHORIZE, parameters)
+    pending = {"administratorId": administrator_id, "clientId": client.client_id, "location": location}
     anonymous_request_limits.require_maximum_size(pending)
-    ttl_seconds = Lifetimes.of(client.tenant).login_intent_seconds
-    await services.sessions.trial_logins.issue(client.tenant_id, state, secret, pending, ttl_seconds)
-    return TrialLogin(location, secret, ttl_seconds)
+    return await flow.store(services, call, services.sessions.trial_logins, location, pending)
 
 
 async def complete(
@@ -88,12 +61,7 @@ async def complete(
     if "error" in given:
         return Trial(pending["location"], given, {}, {}, {})
     client = trial_callback.with_redirect_uri(call, await _client(services, tenant_id, client_id))
-    form = {
-        "grant_type": "authorization_code",
-        "code": given.get("code", ""),
-        "code_verifier": pending["codeVerifier"],
-        "redirect_uri": trial_callback.redirect_uri(call, client_id),
-    }
+    form = code_flow.token_request(pending, trial_callback.redirect_uri(call, client_id), given.get("code", ""))
     response: dict[str, Any] = await grants.exchange(services, call, IdentifiedClient.internal(client), form)
     bearer = await bearer_tokens.verify(services, call, response["access_token"])
     claims = await userinfo.claims_of(services, call, bearer)
