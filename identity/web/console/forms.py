@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity import permissions
-from identity.web.console import form_steps, values
+from identity.web.console import form_steps, help_texts, values
 from identity.web.console.layouts import Layout, member_of, with_member
 
 _LONG: Final = 2048
@@ -110,12 +110,13 @@ def _field(
     if kind in {"select", "choices"}:
         known, chosen = {choice for choice, _ in choices}, value if isinstance(value, list) else [value]
         choices = [*choices, *((str(each), str(each)) for each in chosen if each is not None and each not in known)]
+    label = layout.labels.get(member) or label_of(member)
     return Field(
         member,
         name,
-        layout.labels.get(member) or label_of(member),
+        label,
         kind,
-        declared.get("description", ""),
+        help_texts.help_text(declared.get("description", ""), label, layout.singular, kind),
         values.shown(kind, value),
         is_required and kind not in {"checkbox", "choices", "flags"} and (is_new or kind != "secret"),
         choices,
