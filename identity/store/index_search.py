@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pymongo import IndexModel
+from pymongo.errors import OperationFailure
 
 from identity.call import Document
 from identity.domain.objects import search_indexes
@@ -17,6 +19,10 @@ from identity.store.documents import Documents
 from identity.store.mongo import BULK_SECONDS
 from identity.store.store_circuit_breaker import time_limit
 
+_CREATION: Final = "insertInstant"
+_BY_TERM: Final = ("private.terms", _CREATION)
+_OBSOLETE_INDEXES: Final = frozenset({"terms", "private.terms_1"})
+
 
 class IndexSearched(Documents):
     """Documents that are searched by one term, sorted by one or more fields, and paged."""
@@ -26,9 +32,19 @@ class IndexSearched(Documents):
     """The members whose order has an index; others are sorted on request."""
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes of every collection, and those by term, within a tenant and across tenants."""
-        terms = IndexModel([("tenantId", 1), ("private.terms", 1)], name="terms")
-        return [*super().indexes(), terms, IndexModel([("private.terms", 1)])]
+        """The indexes of every collection, and those by term, within a tenant and across tenants.
+
+        They also contain the instant of creation, so that the newest of many documents with a term are read in order.
+        """
+        return [*super().indexes(), IndexModel(["tenantId", *_BY_TERM]), IndexModel([*_BY_TERM])]
+
+    async def ensure_indexes(self) -> None:
+        """Create missing indexes, and drop those by term alone, which earlier releases had."""
+        await super().ensure_indexes()
+        # Query first: dropping an index blocks all writes, even if the index does not exist.
+        for name in _OBSOLETE_INDEXES.intersection(await self._collection.index_information()):
+            with contextlib.suppress(OperationFailure):  # another process dropped it
+                await self._collection.drop_index(name)
 
     def orders(self) -> list[Order]:
         """The orders that have an index."""
@@ -75,7 +91,8 @@ class IndexSearched(Documents):
             part = {"$and": [*where["$and"], partition]} if partition else where
             stages = [{"$match": part}, *self._sorting(scope, query), {"$skip": skip}]
             stages += [{"$limit": query.number_of_results - len(found)}, {"$unset": "order"}]
-            page = [self._decode(stored) async for stored in self._collection.aggregate(stages)]
+            options = {"hint": dict.fromkeys([*scope, *_BY_TERM], 1)} if _is_by_creation(self.fields, query) else {}
+            page = [self._decode(stored) async for stored in self._collection.aggregate(stages, **options)]
             found += page
             if len(found) == query.number_of_results:
                 break
@@ -83,7 +100,12 @@ class IndexSearched(Documents):
         return found
 
     def _sorting(self, scope: Mapping[str, Any], query: IndexQuery) -> list[dict[str, Any]]:
-        """The sort stages, with the id last; each of several fields is sorted by its presence, then by its value."""
+        """The sort stages, with the id last; each of several fields is sorted by its presence, then by its value.
+
+        The index by term and creation keeps the order of documents of the same instant, and does not contain the id.
+        """
+        if _is_by_creation(self.fields, query):
+            return [{"$sort": {_CREATION: -1 if query.sort[0].descending else 1}}]
         flags: dict[str, Any] = {}
         order: dict[str, int] = {}
         for index, sort in enumerate(query.sort):
@@ -94,6 +116,13 @@ class IndexSearched(Documents):
             order.setdefault(sort.field, -1 if sort.descending else 1)
         order.setdefault("_id", order[query.sort[-1].field] if query.sort else 1)
         return [*([{"$set": flags}] if flags else []), {"$sort": dict(self._order(tuple(order.items()), scope))}]
+
+
+def _is_by_creation(fields: Fields, query: IndexQuery) -> bool:
+    """Whether a query is for one exact term, sorted by the creation, which the index by term serves."""
+    term = query.term
+    is_exact = term is not None and not term.open_start and not term.open_end and term.field in {None, *fields.termed}
+    return is_exact and [sort.field for sort in query.sort] == [_CREATION]
 
 
 def _partitions(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:

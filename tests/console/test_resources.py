@@ -706,6 +706,49 @@ async def test_list_of_users_is_answered_from_an_index(
     assert all(row.get("docsExamined", 0) <= 10_001 for row in rows)
 
 
+@pytest.mark.requirement("console-23")
+@pytest.mark.parametrize("scope", ["", f"&tenantId={DEFAULT_TENANT}"])
+async def test_newest_users_of_a_common_name_are_read_without_the_others(
+    admin: Browser, service: Any, stores: Any, api: httpx.AsyncClient, scope: str
+) -> None:
+    name = f"Grace {new_id()}"
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    users = [{"username": new_id(), "fullName": name} for _ in range(500)]
+    assert (await api.post("/api/user/import", json={"users": users}, headers=headers)).status_code == 200
+    newest = {"username": new_id(), "fullName": name, "password": "a long password"}
+    assert (await api.post("/api/user", json={"user": newest}, headers=headers)).status_code == 200
+    mongo = pymongo.AsyncMongoClient(str(stores.mongodb_uri))
+    database = mongo[service.services.config.mongodb.database]
+    await database.command("profile", 2, filter={"ns": f"{database.name}.users"})
+    try:
+        shown = await admin.http.get(f"/admin/users?q={name}{scope}")
+    finally:
+        await database.command("profile", 0)
+    rows = await database["system.profile"].find({"ns": f"{database.name}.users"}).to_list()
+    await database["system.profile"].drop()
+    await mongo.close()
+    searches = [row for row in rows if name.lower() in str(row["command"])]
+    assert len(searches) == 2, "a page and a count"
+    assert sum(row["docsExamined"] for row in searches) <= 25
+    assert not [row for row in searches if row.get("hasSortStage")]
+    usernames = re.findall(r"<td[^>]*>([0-9a-f-]{36})</td>", shown.text)
+    assert (len(usernames), usernames[0]) == (25, newest["username"])
+    assert "501" in Page(shown).text
+
+
+async def test_pages_of_users_of_a_common_name_are_disjoint(admin: Browser, api: httpx.AsyncClient) -> None:
+    name = f"Grace {new_id()}"
+    users = [{"username": new_id(), "fullName": name} for _ in range(60)]
+    headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
+    assert (await api.post("/api/user/import", json={"users": users}, headers=headers)).status_code == 200
+    shown, found = await admin.open(f"/admin/users?q={name}"), list[str]()
+    for _ in range(3):
+        found += re.findall(r"<td[^>]*>([0-9a-f-]{36})</td>", shown.text)
+        following = [link for link in Page(shown).links if "next=" in link]
+        shown = await admin.open(following[-1]) if following else shown
+    assert sorted(found) == sorted(user["username"] for user in users)
+
+
 async def test_url_is_entered_in_one_line(admin: Browser) -> None:
     text = (await admin.open("/admin/connectors/new")).text
     assert re.search(r'<input[^>]*name="connector\.authenticationURL"', text)
