@@ -53,8 +53,14 @@ def bodies() -> Iterator[tuple[str, Document]]:
 
 @functools.cache
 def validator(name: str) -> jsonschema_rs.Draft202012Validator:
-    reference = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": COMPONENTS["schemas"]}}
-    return jsonschema_rs.Draft202012Validator(reference, validate_formats=True)
+    reference = {"$ref": f"urn:document#/components/schemas/{name}"}
+    return jsonschema_rs.Draft202012Validator(reference, validate_formats=True, registry=registry())
+
+
+@functools.cache
+def registry() -> jsonschema_rs.Registry:
+    """The document, read once for all validators."""
+    return jsonschema_rs.Registry([("urn:document", {"components": {"schemas": COMPONENTS["schemas"]}})])
 
 
 @pytest.mark.requirement("openapi-8")
