@@ -122,10 +122,10 @@ def test_json_has_one_object_per_row(tmp_path):
 
 
 async def test_terminated_run_prints_what_it_measured_and_stops_its_servers(tmp_path, short_folder):
-    rows = tmp_path / "rows.json"
+    rows, short = tmp_path / "rows.json", {"BENCH_SECONDS": "0.2", "BENCH_ROUNDS": "1"}
     run = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench", "jwks", "--json", str(rows),
-        cwd=ROOT, env={**os.environ, "TMPDIR": str(short_folder)}, stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT, env={**os.environ, **short, "TMPDIR": str(short_folder)}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert run.stdout is not None
     async for line in run.stdout:

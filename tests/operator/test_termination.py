@@ -102,7 +102,7 @@ def test_nothing_outlives_a_terminated_maintenance_command(tmp_path: Path) -> No
 @pytest.mark.requirement("audit-c3")
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_nothing_outlives_a_terminated_test_run(short_folder: Path, workers: str) -> None:
-    arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_conventions.py"]
+    arguments = ["-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "tests/api/test_consents.py"]
     with started([sys.executable, *arguments], TMPDIR=str(short_folder)) as process:
         # The worker of xdist stops its servers on its own; on a busy machine the controller ends before it.
         assert left_over(process, signal.SIGTERM, grace_seconds=30)[1] == []
