@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx
 import pytest
@@ -89,6 +89,14 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+
+
+_LONG_TESTS: Final = ("tests/operator/", "tests/fuzz/", "tests/bench/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the folders of the longest tests first: one that starts last would leave the other processes idle."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG_TESTS))
 
 
 _MEMORY = Path("/dev/shm")
