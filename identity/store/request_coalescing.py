@@ -1,7 +1,7 @@
 """Coalesces concurrent requests into batches.
 
-While one batch is processed, the next one collects, so that no request waits for more than one other batch. A batch
-starts only after all of its requests were submitted.
+While one batch is processed, the next one collects, so that no request waits for more than one other batch. There is no
+timer: before a batch starts, the event loop handles what is ready, and the requests that this submits join the batch.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from identity.store.store_circuit_breaker import OPERATION_SECONDS, time_limit
+
+_GATHERING_ITERATIONS: Final = 8
+"""Iterations of the event loop before a batch starts: an arrived request takes several until it is submitted."""
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -38,6 +41,8 @@ class RequestCoalescer(Generic[A, R]):
     async def _run(self) -> None:
         try:
             while self._pending:
+                for _ in range(_GATHERING_ITERATIONS):
+                    await asyncio.sleep(0)
                 batch, self._pending = self._pending[: self._max_batch], self._pending[self._max_batch :]
                 await self._process(batch)
         finally:
