@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any, Final
 
 from bson.dbref import DBRef
 from cachetools import LRUCache
@@ -21,16 +20,16 @@ from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.objects import name_suffixes, search_indexes
 from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, Unique
-from identity.domain.objects.search import Criterion, SearchQuery
+from identity.domain.objects.search import SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
-from identity.ids import TenantId, fingerprint
-from identity.instants import from_datetime
+from identity.ids import TenantId
+from identity.store import document_indexes, search_filters
 from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
 from identity.store.document_lookups import DocumentLookups
+from identity.store.document_totals import DocumentTotals
 from identity.store.mongo import (
     BULK_SECONDS,
-    TTL_INDEX,
     Collection,
     Database,
     Session,
@@ -47,7 +46,6 @@ Tenant = TenantId | None
 _BATCH: Final = 200
 """Documents that are decoded at once: batches of MongoDB have up to 16 MB, which would stop requests for long."""
 _MAX_CACHED_LISTS: Final = 1024
-_MAX_CACHED_TOTALS: Final = 256
 
 LOCK_COUNTER = "private.holds"
 """The member that `lock` increments; its value is never read."""
@@ -90,7 +88,7 @@ class Documents:
         self._ids_by_members: LRUCache[tuple[tuple[str, str], ...], str] = LRUCache(max(1, self.cache_size))
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
-        self._totals: Cache[int] = Cache(_MAX_CACHED_TOTALS, stream_status)
+        self._totals = DocumentTotals(stream_status)
 
     @property
     def cache_counts(self) -> CacheCounts:
@@ -104,10 +102,10 @@ class Documents:
 
     def indexes(self) -> list[IndexModel]:
         """The indexes this collection needs."""
-        models = [_unique_index(unique) for unique in self.unique]
+        models = [document_indexes.of_unique(unique) for unique in self.unique]
         models += [IndexModel(list(keys)) for keys in self.orders()]
         if self._references:
-            models.append(_references_index(self._references))
+            models.append(document_indexes.of_references(self._references))
         return models
 
     def orders(self) -> list[Order]:
@@ -383,10 +381,11 @@ class Documents:
         """The number of documents that match a filter of MongoDB, and one page of them."""
         matching = {"$and": [self._scope(tenant_id), where]}
         if limit == 0:
-            return await self._total(matching), []
+            return await self._totals.count(self._collection, matching), []
         cursor = self._collection.find(matching).sort(list(order)).skip(start_row).limit(limit)
         found = [self._decode(stored) async for stored in cursor]
-        return await self._total_from_page(matching, found, start_row, limit), found
+        total = await self._totals.count_from_page(self._collection, matching, found, start_row, limit)
+        return total, found
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed documents."""
@@ -402,42 +401,18 @@ class Documents:
         return changed
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), *map(condition, query.criteria), *self._index_conditions(query)]}
+        where = {"$and": [dict(scope), *search_filters.conditions(query, has_suffixes=self._has_suffixes)]}
         if query.number_of_results == 0:
-            return await self._total(where), []
-        cursor = self._collection.find(where).sort(self._order(query.order, scope)).skip(query.start_row)
-        page = [self._decode(stored) async for stored in cursor.limit(query.number_of_results)]
-        return await self._total_from_page(where, page, query.start_row, query.number_of_results), page
-
-    def _index_conditions(self, query: SearchQuery) -> Iterator[dict[str, Any]]:
-        """Additional conditions on the name suffixes, which have an index, for a search by a part of the name."""
-        for criterion in query.criteria:
-            if self._has_suffixes and criterion.field == "name" and criterion.piece:
-                yield {name_suffixes.MEMBER: {"$regex": name_suffixes.pattern_of(criterion.piece)}}
+            return await self._totals.count(self._collection, where), []
+        start_row, limit = query.start_row, query.number_of_results
+        cursor = self._collection.find(where).sort(self._order(query.order, scope)).skip(start_row).limit(limit)
+        page = [self._decode(stored) async for stored in cursor]
+        return await self._totals.count_from_page(self._collection, where, page, start_row, limit), page
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """The sort order, shortened to one that an index supports."""
         unique = [unique.keys for unique in self.unique if not unique.sparse]
         return list(search_indexes.shortened(order, scope, unique)) or [("_id", 1)]
-
-    async def _total_from_page(
-        self, where: Mapping[str, Any], page: list[Document], start_row: int, wanted: int, limit: int = 0
-    ) -> int:
-        """The number of matching documents; a page that is not full determines it without a count."""
-        if len(page) < wanted and (page or not start_row):
-            return min(start_row + len(page), limit or sys.maxsize)
-        return await self._total(where, limit)
-
-    async def _total(self, where: Mapping[str, Any], limit: int = 0) -> int:
-        """The number of matching documents, cached until any document of the collection changes.
-
-        The time to count grows with the number of matches, unlike the time to read a page.
-        """
-        options: dict[str, Any] = {"limit": limit} if limit else {}
-        # Without a condition, MongoDB uses no index unless it is named.
-        options |= {} if any(where["$and"]) else {"hint": "_id_"}
-        count = functools.partial(self._collection.count_documents, where, **options)
-        return await self._totals.get(f"{limit} {where!r}", count) or 0
 
     async def _load(self, where: Mapping[str, Any], session: Session | None = None) -> Document | None:
         stored = await self._collection.find_one(where, session=session)
@@ -480,32 +455,6 @@ class Documents:
         return stored
 
 
-class TenantDocuments(Documents):
-    """A collection without a declared resource; each document belongs to a tenant."""
-
-    collection_name: ClassVar[str]
-    sealed_members: ClassVar[tuple[str, ...]] = ()
-    unique_indexes: ClassVar[tuple[Unique, ...]] = ()
-
-    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
-        members, unique = self.sealed_members, self.unique_indexes
-        name = self.collection_name
-        super().__init__(database, name, vault, stream_status, tenant_scoped=True, sealed=members, unique=unique)
-
-
-class ExpiringDocuments(TenantDocuments):
-    """Documents whose `expiresAt` is an Instant here and a date in MongoDB, for the TTL index."""
-
-    def indexes(self) -> list[IndexModel]:
-        """The TTL index, and one by user."""
-        return [TTL_INDEX, IndexModel([("tenantId", 1), ("userId", 1)], name="user")]
-
-    def _decode(self, found: Mapping[str, Any]) -> Document:
-        document = super()._decode(found)
-        document["expiresAt"] = from_datetime(document["expiresAt"])
-        return document
-
-
 def plain(value: Any) -> Any:
     """A stored value as JSON: the driver converts `{"$ref":…, "$id":…}` to a DBRef."""
     if isinstance(value, DBRef):
@@ -513,31 +462,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(member) for name, member in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
-
-
-def _unique_index(unique: Unique) -> IndexModel:
-    keys = [(key, 1) for key in unique.keys]
-    options = {"partialFilterExpression": {unique.keys[-1]: {"$exists": True}}} if unique.sparse else {}
-    return IndexModel(keys, name=unique.index, unique=True, **options)
-
-
-def condition(criterion: Criterion) -> dict[str, Any]:
-    """The MongoDB filter of a search criterion."""
-    field = "_id" if criterion.field == "id" else criterion.field
-    match criterion.kind:
-        case "text":
-            return {field: {"$regex": criterion.value, "$options": "is"}}
-        case "tenants":
-            return {"$or": [{"tenantIds": criterion.value}, {"global": True}]}
-        case "from":
-            return {field: {"$gte": criterion.value}}
-        case "until":
-            return {field: {"$lte": criterion.value}}
-        case _:
-            return {field: criterion.value}
-
-
-def _references_index(members: tuple[str, ...]) -> IndexModel:
-    """A wildcard index over all members with ids of other objects; its name depends on the members."""
-    named = fingerprint(" ".join(members))[:8]
-    return IndexModel([("$**", 1)], name=f"references-{named}", wildcardProjection=dict.fromkeys(members, 1))

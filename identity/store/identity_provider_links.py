@@ -13,8 +13,8 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.store.documents import TenantDocuments
 from identity.store.mongo import Session, delete_many
+from identity.store.tenant_documents import TenantDocuments
 
 ACCOUNT = Unique("account", ("tenantId", "identityProviderId", "identityProviderUserId"), "identityProviderLink")
 """The unique index on accounts: of two concurrent links of an account, one fails."""

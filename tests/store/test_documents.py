@@ -129,6 +129,8 @@ async def test_distinct_members_are_cached_for_each_tenant_until_a_document_chan
     levels = [one["data"]["level"] for one in await groups.distinct_cached(mine, "levels", where, members)]
     assert sorted(levels) == [1, 2]
     assert await groups.distinct_cached(other, "levels", where, members) == [{"data": {"level": 1}}]
+    for tenant_id in (mine, other):
+        await groups.delete_all(tenant_id, {})
 
 
 async def test_list_can_be_limited_to_members_and_to_the_first_documents(service) -> None:
@@ -139,6 +141,7 @@ async def test_list_can_be_limited_to_members_and_to_the_first_documents(service
     first = await groups.list_cached(mine, "first two", {}, ("name",), 2)
     assert [(one["name"], one.keys()) for one in first] == [("3", {"id", "name"}), ("2", {"id", "name"})]
     assert await groups.list_cached(TenantId(new_id()), "first two", {}, ("name",), 2) == []
+    await groups.delete_all(mine, {})
 
 
 async def test_concurrent_readers_do_not_share_what_they_change(service, tenant) -> None:

@@ -14,13 +14,15 @@ from identity.domain.objects import name_suffixes, search, search_indexes
 from identity.domain.objects.index_search import Fields
 from identity.domain.objects.index_search import read as read_index_search
 from identity.domain.objects.resource_definition import Resource
+from identity.domain.objects.search import SearchQuery
 from identity.domain.users import user_search
 from identity.ids import TenantId, new_id
 from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Documents, condition
+from identity.store.documents import Documents
 from identity.store.entities import Entities
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database
+from identity.store.search_filters import conditions
 from identity.store.users import Users
 from identity.store.vault import Vault
 from tests import internals
@@ -140,12 +142,20 @@ async def plans(documents: Documents, run_query: Any) -> list[set[str]]:
     """The query plans of a search."""
     collection = documents._collection
     documents._collection = recorded = Recorded(collection)  # type: ignore[assignment]
-    documents._totals.clear()
+    documents.invalidate_all()
     try:
         await run_query(documents)
     finally:
         documents._collection = collection
     return [await plan_of(documents, command) for command in recorded.commands]
+
+
+async def run_search(
+    documents: Documents, tenant_id: TenantId | None, query: SearchQuery
+) -> tuple[int, list[dict[str, Any]]]:
+    if tenant_id is None and documents.is_tenant_scoped:
+        return await documents.search_across_tenants(query)
+    return await documents.search(tenant_id, query)
 
 
 async def run(documents: Documents, tenant_id: TenantId | None, request: dict[str, Any]) -> tuple[int, int]:
@@ -154,10 +164,7 @@ async def run(documents: Documents, tenant_id: TenantId | None, request: dict[st
 
     async def run_query(documents: Documents) -> None:
         query = search.read(RESOURCES[documents.name].search_rules, request, "")
-        if tenant_id is None and documents.is_tenant_scoped:
-            total, page = await documents.search_across_tenants(query)
-        else:
-            total, page = await documents.search(tenant_id, query)
+        total, page = await run_search(documents, tenant_id, query)
         found.append((total, len(page)))
 
     for plan in await plans(documents, run_query):
@@ -222,11 +229,11 @@ async def test_search_by_a_part_of_a_name_uses_the_index(filled, name, tenant_id
     for text, matches in ((RARE, 10), ("E 01", COUNT // 2), ("*00042", 1), ("v*00042", 1), ("value 0012*", 10)):
         query = search.read(rules, {"name": text}, "")
         scope = {"tenantId": tenant_id} if tenant_id else {}
-        total, _ = await filled[name]._search(query, scope)
+        total, _ = await run_search(filled[name], tenant_id, query)
         assert total in ({matches, matches // 2} if tenant_id else {matches}), text
         if matches > 25:
             continue
-        where = {"$and": [scope, *map(condition, query.criteria), *filled[name]._index_conditions(query)]}
+        where = {"$and": [scope, *conditions(query, has_suffixes=True)]}
         command = {"find": name, "filter": where, "sort": dict(query.order), "limit": 25}
         explained = await filled[name]._database.motor.command({"explain": command, "verbosity": "executionStats"})
         assert explained["executionStats"]["totalKeysExamined"] <= 12, text
@@ -351,7 +358,7 @@ async def test_total_is_cached_until_a_document_changes(service, tenant_api, ten
         found: list[int] = []
 
         async def run_query(documents: Documents) -> None:
-            found.append((await documents._search(query, {"tenantId": tenant["id"]}))[0])
+            found.append((await documents.search(tenant["id"], query))[0])
 
         collection = applications._collection
         applications._collection = recorded = Recorded(collection)
