@@ -11,6 +11,7 @@ from identity.web.console.help_texts import help_text
     ("description", "label", "singular"),
     [
         ("The first name of the user.", "First name", "user"),
+        ("The email address of the user.", "Email", "user"),
         ("The name of the object.", "Name", "API key"),
         ("The username of the user.", "User name", "user"),
         ("The time zone of the user.", "Timezone", "user"),
@@ -31,6 +32,7 @@ def test_repetition_is_left_out(description: str, label: str, singular: str) -> 
         ("The name of the application, unique within its tenant.", "Name", "application"),
         ("The instant from which the user cannot log in.", "Expiry", "user"),
         ("Whether users may register themselves.", "Self-service registration", "application"),
+        ("The list of addresses that the pages may be reached from.", "IP access list", "tenant"),
         ("Apple: the team id.", "Team id", "identity provider"),
         ("The key that signs access tokens.", "Access token key", "tenant"),
         ("The password. No response contains it.", "Password", "user"),

@@ -410,6 +410,30 @@ async def test_login_ids_are_looked_up_in_indexes_however_many_users_there_are(u
     assert explained["executionStats"]["totalKeysExamined"] <= 6
 
 
+async def test_newest_users_of_a_term_are_read_from_the_index(users: Users) -> None:
+    made = []
+    for tenant_id, instant in ((ONE, 2), (ONE, 1), (ONE, 3), (OTHER, 4)):
+        user = {**make_user(tenant_id, email=f"{instant}@example.com", fullName="Ada Lee"), "insertInstant": instant}
+        await users.insert(tenant_id, user)
+        made.append(user)
+    for order, expected in (("desc", [2, 0, 1]), ("asc", [1, 0, 2])):
+        sort = [{"name": "insertInstant", "order": order}]
+        for query in ("Ada Lee", "fullName:Ada Lee"):
+            criteria = read(FIELDS, {"queryString": query, "sortFields": sort}, "")
+            total, found = await users.search_index(TenantId(ONE), criteria)
+            assert (total, [user["id"] for user in found]) == (3, [made[index]["id"] for index in expected])
+    total, found = await users.search_index_across_tenants(criteria)
+    assert total == 4
+
+
+async def test_indexes_of_earlier_releases_are_dropped(users: Users) -> None:
+    collection = users._collection
+    await collection.create_index([("tenantId", 1), ("private.terms", 1)], name="terms")
+    await collection.create_index([("private.terms", 1)])
+    await asyncio.gather(*(users.ensure_indexes() for _ in range(4)))
+    assert {"terms", "private.terms_1"}.isdisjoint(await collection.index_information())
+
+
 async def test_page_is_of_the_tenant_in_the_given_order(users: Users) -> None:
     made = [await add(users, username=name) for name in ("b", "c", "a")]
     await add(users, OTHER, username="a")

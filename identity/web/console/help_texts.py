@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 _WORD: Final = re.compile(r"[a-z0-9]+")
-_FILLERS: Final = re.compile("an?|and|are|be|by|for|ha[sv]e?|in|is|its?|object|of|that|the|this|to|whether|with")
+_FILLERS: Final = re.compile(
+    "address|an?|and|are|be|by|for|ha[sv]e?|in|is|its?|object|of|that|the|this|to|whether|with"
+)
 """Words that say nothing of their own."""
 _HINTS: Final = {"lines": "One per line.", "pairs": "One “name: value” per line.", "instant": "In UTC."}
 """How to fill in a field, by its kind."""
