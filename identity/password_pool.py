@@ -58,7 +58,7 @@ class PasswordPool:
                 task.cancel()
 
     async def verify(self, password: str, stored: StoredPassword) -> bool:
-        """Whether this is the password. Raises Unavailable if the queue is full or memory is short.
+        """Whether this is the password. Raises Unavailable if the queue is full, or memory or threads are short.
 
         A password that is too long is incorrect; the check takes as long as for any other.
         """
@@ -86,12 +86,18 @@ class PasswordPool:
             raise Unavailable(_BUSY, log_detail="password pool is full")
         self._pending += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+            return await self._submit(function, *arguments)
         except MemoryError as error:
             raise Unavailable(_BUSY, log_detail="not enough memory to hash a password") from error
         finally:
             self._pending -= 1
             self.tidy_later()
+
+    def _submit(self, function: Callable[..., R], *arguments: object) -> asyncio.Future[R]:
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+        except RuntimeError as error:
+            raise Unavailable(_BUSY, log_detail=f"no thread to hash a password: {error}") from error
 
     def tidy_later(self) -> None:
         """Return freed memory to the system when idle: argon2 leaves 19 MiB in the heap per thread."""

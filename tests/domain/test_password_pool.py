@@ -66,6 +66,18 @@ async def test_attack_45_queue_of_callers_is_bounded(pool, monkeypatch):
     assert await pool.verify("x", stored), "and later there is room again"
 
 
+async def test_password_is_not_wrong_if_no_thread_can_be_started(pool, monkeypatch):
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stored = password_hashing.hash_password("x", "salted-hmac-sha256", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(Unavailable):
+            await pool.verify("x", stored)
+    assert await pool.verify("x", stored)
+
+
 @pytest.mark.requirement("attack-44")
 async def test_attack_44_unknown_user_costs_a_verification_under_the_same_scheme(pool, monkeypatch):
     seen = []
