@@ -15,6 +15,8 @@ from identity.ids import new_id
 from tests.conftest import DEFAULT_TENANT
 
 PASSWORD = "correct horse battery"
+QUIET = "/admin/refusals"
+"""A page that every role may open and that reads no objects: the home page counts all those of the shared service."""
 
 
 class Page(html.parser.HTMLParser):
@@ -97,6 +99,10 @@ class Browser:
         data = {name: value for name, value in {**form["fields"], **fields}.items() if value is not None}
         target = urllib.parse.urljoin(str(answer.url), action)
         return await self.http.post(target, data=data)
+
+    async def csrf_token(self) -> str:
+        """The token of the forms of this session."""
+        return str(Page(await self.open(QUIET)).form("/admin/sign-out")["fields"]["csrf_token"])
 
     async def sign_in(self, email: str, path: str = "/admin", password: str = PASSWORD) -> httpx.Response:
         """Open a page of the console and log in at the login page that appears."""

@@ -36,7 +36,7 @@ async def as_role(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator
         http = httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False)
         opened.append(http)
         browser = Browser(http)
-        await browser.sign_in(user["email"])
+        await browser.sign_in(user["email"], administrator.QUIET)
         return browser
 
     yield sign_in
@@ -61,7 +61,7 @@ async def roles(service: app.Service) -> AsyncIterator[dict[str, Browser]]:
             user = await administrator.make(api, role)
             http = httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False)
             found[role] = Browser(http)
-            await found[role].sign_in(user["email"])
+            await found[role].sign_in(user["email"], administrator.QUIET)
         yield found
         for browser in found.values():
             await browser.http.aclose()

@@ -18,7 +18,7 @@ MAIL = {
 
 
 async def preview(browser: Browser, slug: str, query: str = "", **fields: Any) -> httpx.Response:
-    token = Page(await browser.open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
+    token = await browser.csrf_token()
     return await browser.http.post(f"/admin/{slug}/preview{query}", data={"csrf_token": token, **fields})
 
 

@@ -33,10 +33,6 @@ async def made(api: httpx.AsyncClient, slug: str) -> dict[str, Any]:
     return dict(answer.json()[layout.wrapper])
 
 
-async def token_of(browser: Browser) -> str:
-    return str(Page(await browser.open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"])
-
-
 @pytest.mark.requirement("console-3")
 @pytest.mark.parametrize("slug", sorted(slug for slug in FILLED if layouts.load(slug).tabs or layouts.load(slug).pages))
 @pytest.mark.parametrize("role", ROLES)
@@ -68,7 +64,7 @@ async def test_actions_of_other_roles_are_neither_offered_nor_performed(
         return
     assert offered == []
     before = (await api.get(f"{layout.path}/{document['id']}")).json()
-    token = await token_of(browser)
+    token = await browser.csrf_token()
     for action in layout.actions:
         keys = "&".join(f"{name}={new_id()}" for name in action.keys)
         refused = await browser.http.post(f"{screen}/do/{action.name}?{keys}", data={"csrf_token": token})
@@ -99,7 +95,7 @@ async def test_pages_of_their_own_follow_the_permissions(roles: dict[str, Browse
     browser = roles[role]
     for path, permitted in PAGES.items():
         assert (await browser.http.get(path)).status_code == (200 if role in permitted else 403), path
-    token = await token_of(browser)
+    token = await browser.csrf_token()
     for path, permitted in FORMS.items():
         assert (await browser.http.post(path, data={})).status_code == 403, path
         multipart = {"files": {"file": ("x.csv", b"")}} if path.endswith("import") else {}

@@ -82,7 +82,7 @@ async def test_theme_gets_its_colors_and_images_from_fields(roles: dict[str, Bro
 
 
 async def test_preview_shows_images_that_are_not_stored_yet(roles: dict[str, Browser]) -> None:
-    token = Page(await roles["developer"].open("/admin")).form("/admin/sign-out")["fields"]["csrf_token"]
+    token = await roles["developer"].csrf_token()
     files = {"theme.variables.logoImageURL": ("logo.png", PIXEL, "image/png")}
     data = {"csrf_token": token, "theme.name": "x"}
     shown = await roles["developer"].http.post("/admin/themes/preview?kind=simple", data=data, files=files)
