@@ -71,8 +71,9 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
 
 
 @pytest.mark.requirement("audit-c1-start")
-def test_every_page_that_the_start_text_names_opens(tmp_path):
-    with serving(tmp_path) as process:
+def test_every_page_that_the_start_text_names_opens(used):
+    data_dir, _ = used
+    with serving(data_dir) as process:
         process.wait_for(lambda: "Stop with" in process.text())
         text = process.text()
         for name, expected in (
@@ -111,8 +112,9 @@ def test_secrets_are_shown_in_a_terminal_only(tmp_path):
 
 
 @pytest.mark.requirement("audit-a8-base-url")
-def test_listening_for_others_without_a_base_url_is_a_warning(tmp_path):
-    with serving(tmp_path, server__address="0.0.0.0", kickstart__file="null") as process:
+def test_listening_for_others_without_a_base_url_is_a_warning(used):
+    data_dir, _ = used
+    with serving(data_dir, server__address="0.0.0.0") as process:
         process.wait_for(lambda: "Stop with" in process.text())
         assert "server.base_url is not set while the service listens on 0.0.0.0" in process.text()
 
