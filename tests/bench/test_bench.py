@@ -18,7 +18,7 @@ from bench import figures, objects
 from bench.figures import Budget, Figure, Latency, Row, Table
 from bench.instance import DATABASE, Instance
 from bench.programs import ROOT
-from bench.scenarios import Bench, lists, reads, tokens
+from bench.scenarios import Bench, lists, logins, reads, tokens
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.mongo import Database
 
@@ -46,6 +46,7 @@ async def bench(stores: EmbeddedStores, tmp_path_factory: pytest.TempPathFactory
         reads.SCENARIOS[-2],
         reads.SCENARIOS[-1],
         tokens.SCENARIOS[-1],
+        next(s for s in logins.SCENARIOS if s.name == "login-pbkdf2"),
         *(s for s in lists.SCENARIOS if s.name.endswith("-100")),
     ],
     ids=lambda s: s.name,
