@@ -23,11 +23,18 @@ from identity.operations.authorization import (
     provider_callback,
 )
 from identity.operations.clients import clients
-from identity.operations.clients.clients import TenantHints
+from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.login_transactions import login_transactions
-from identity.operations.login_transactions.authorization_steps import Browser, LoginPage, NewLogin, NotRegistered, Step
+from identity.operations.login_transactions.authorization_steps import (
+    Browser,
+    LoginPage,
+    NewLogin,
+    NotRegistered,
+    Problem,
+    Step,
+)
 from identity.operations.login_transactions.login_transactions import (
     AuthenticatedTransaction,
     InterruptedLogin,
@@ -125,13 +132,9 @@ async def resume(
         return await login_requirements.redirect_to_step(services, call, verified_client, login, result)
     if not isinstance(result, login_outcomes.LoggedIn):
         return LoginPage(client, users.primary_login_id(user), result)
-    if login.pending_link_id:
-        try:
-            await account_linking.complete(services, call.within(client.tenant_id), login.pending_link_id, result.user)
-        except ServiceError as error:
-            return LoginPage(client, users.primary_login_id(user), provider_callback.problem_of(error))
-    if authorization.is_registration_missing(client, result.user):
-        return LoginPage(client, users.primary_login_id(user), NotRegistered())
+    problem = await _link_account(services, call, client, login, result.user)
+    if problem is not None:
+        return LoginPage(client, users.primary_login_id(user), problem)
     new_login = NewLogin(
         result.user,
         login.authentication_type,
@@ -140,6 +143,18 @@ async def resume(
         second_factor_checked=True,
     )
     return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
+
+
+async def _link_account(
+    services: Services, call: Call, client: Client, login: InterruptedLogin, user: Document
+) -> Problem | None:
+    """Complete the pending link of a login, if it has one. Return the reason why the user cannot continue, or None."""
+    if login.pending_link_id:
+        try:
+            await account_linking.complete(services, call.within(client.tenant_id), login.pending_link_id, user)
+        except ServiceError as error:
+            return provider_callback.problem_of(error)
+    return NotRegistered() if authorization.is_registration_missing(client, user) else None
 
 
 async def _find_user(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
-from http.cookies import Morsel
 
 from identity.domain.captcha import captchas
-from identity.domain.login import login_outcomes as steps
-from identity.domain.users import self_registration as rules
+from identity.domain.login import login_outcomes
+from identity.domain.users import self_registration
 from identity.operations.authorization import passwordless, request_sources
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions import authorization_steps as outcomes
+from identity.operations.login_transactions import authorization_steps
 from identity.operations.login_transactions.authorization_steps import LoginPage, Problem
 from identity.operations.messaging import user_notifications
 from identity.operations.pages import passkey_login
@@ -28,21 +28,21 @@ REMEMBER_COOKIE = "fusionauth.remember-device"
 _REMEMBER_SECONDS = 31_536_000
 
 _MESSAGES: Mapping[type[Problem], str] = {
-    steps.WrongCredentials: "[InvalidLogin]",
-    steps.TooManyAttempts: "[RateLimitedException]",
-    steps.Deactivated: "[UserLockedException]",
-    steps.AccountLocked: "[LoginPreventedException]",
-    steps.ActionPrevents: "[LoginPreventedException]",
-    steps.Expired: "[UserExpiredException]",
-    steps.SecondFactorRequired: "[TwoFactorRequired]",
-    steps.PasswordChangeRequired: "[PasswordChangeRequired]",
-    steps.EmailNotVerified: "[EmailNotVerified]",
-    steps.RegistrationNotVerified: "[RegistrationNotVerified]",
-    outcomes.NotRegistered: "[UserAuthorizedNotRegisteredException]",
-    outcomes.UnknownProvider: "[InvalidIdentityProviderId]",
-    outcomes.RejectedByWebhook: "[WebhookTransactionException]",
-    outcomes.RejectedByLambda: "[LoginPreventedException]",
-    outcomes.Busy: "[ServiceBusy]",
+    login_outcomes.WrongCredentials: "[InvalidLogin]",
+    login_outcomes.TooManyAttempts: "[RateLimitedException]",
+    login_outcomes.Deactivated: "[UserLockedException]",
+    login_outcomes.AccountLocked: "[LoginPreventedException]",
+    login_outcomes.ActionPrevents: "[LoginPreventedException]",
+    login_outcomes.Expired: "[UserExpiredException]",
+    login_outcomes.SecondFactorRequired: "[TwoFactorRequired]",
+    login_outcomes.PasswordChangeRequired: "[PasswordChangeRequired]",
+    login_outcomes.EmailNotVerified: "[EmailNotVerified]",
+    login_outcomes.RegistrationNotVerified: "[RegistrationNotVerified]",
+    authorization_steps.NotRegistered: "[UserAuthorizedNotRegisteredException]",
+    authorization_steps.UnknownProvider: "[InvalidIdentityProviderId]",
+    authorization_steps.RejectedByWebhook: "[WebhookTransactionException]",
+    authorization_steps.RejectedByLambda: "[LoginPreventedException]",
+    authorization_steps.Busy: "[ServiceBusy]",
 }
 """Problem -> key of its page text."""
 
@@ -85,31 +85,32 @@ async def reply(
         passkey=f"{base_path(handler)}/webauthn" if has_passkeys else "",
         forgot=_forgot_url(page.client, given, names),
         register=url_with_request(handler, "register", given, names)
-        if rules.is_enabled(page.client.application)
+        if self_registration.is_enabled(page.client.application)
         else "",
     )
     return csrf.with_status(render.login(form, theme, [cookie]), message)
 
 
-def remember_cookie(handler: OAuth2Handler, *, is_persistent: bool) -> Morsel[str]:
-    """Return the cookie that sets the checkbox the next time."""
-    return handler.new_cookie(REMEMBER_COOKIE, str(is_persistent).lower(), _REMEMBER_SECONDS)
+def with_remember_cookie(handler: OAuth2Handler, reply: Reply, *, is_persistent: bool) -> Reply:
+    """Return the reply with the cookie that sets the checkbox the next time."""
+    remembered = handler.new_cookie(REMEMBER_COOKIE, str(is_persistent).lower(), _REMEMBER_SECONDS)
+    return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
 
 
 def message_of(problem: Problem | None, theme: PageTheme) -> str:
     """Return the message for a problem; the messages of a lambda that rejected the login are shown unchanged."""
     if problem is None:
         return ""
-    if isinstance(problem, outcomes.RejectedByLambda):
+    if isinstance(problem, authorization_steps.RejectedByLambda):
         return " ".join(problem.messages)
-    if isinstance(problem, outcomes.ProviderFailed | outcomes.StepFailed):
+    if isinstance(problem, authorization_steps.ProviderFailed | authorization_steps.StepFailed):
         return theme[problem.key]
     return theme[_MESSAGES[type(problem)]]
 
 
 def is_credential_error(problem: Problem | None) -> bool:
     """Whether the login id or password was incorrect."""
-    return isinstance(problem, steps.WrongCredentials)
+    return isinstance(problem, login_outcomes.WrongCredentials)
 
 
 def authorize_path(handler: OAuth2Handler) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
@@ -72,8 +71,7 @@ class AuthorizeHandler(LoginFlowHandler):
         reply = await self.render_step(step, form)
         if isinstance(step, LoginPage):
             return reply
-        remembered = login.remember_cookie(self, is_persistent=is_persistent)
-        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
+        return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
 
 
 ROUTES = tenant_routes([("/oauth2/authorize", AuthorizeHandler)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
@@ -112,8 +111,7 @@ class PasswordlessHandler(_PasswordlessHandler):
         if not isinstance(step, MessageSent):
             return await self.render_step(step, form)
         reply = await self.sent_page(verified_client, form, login_id, step.code)
-        remembered = login.remember_cookie(self, is_persistent=is_persistent)
-        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
+        return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
 
     async def request_page(self, verified_client: VerifiedClient, given: Document, *, message: str = "") -> Reply:
         """Return the page."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import urllib.parse
 from typing import Final
 
@@ -70,8 +69,7 @@ class RegisterHandler(LoginFlowHandler):
         if isinstance(outcome, EmailSent):
             return await register.reply_email_sent(self, client, given, self.request_parameter_names())
         reply = await self.render_step(outcome, given)
-        remembered = login.remember_cookie(self, is_persistent=is_persistent)
-        return dataclasses.replace(reply, cookies=[*reply.cookies, remembered])
+        return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
 
     async def verify_registration(
         self, call: Call, given: Document, tenant_id: str | None

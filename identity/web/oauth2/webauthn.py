@@ -74,8 +74,8 @@ class PasskeyHandler(LoginFlowHandler):
         reply = await self.render_step(step, form)
         if isinstance(step, LoginPage):
             return reply
-        remembered = login.remember_cookie(self, is_persistent=is_persistent)
-        return dataclasses.replace(reply, cookies=[*reply.cookies, *passkeys.cookies(self, cookie), remembered])
+        reply = dataclasses.replace(reply, cookies=[*reply.cookies, *passkeys.cookies(self, cookie)])
+        return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
 
 
 class OfferHandler(AuthenticatedLoginHandler):
