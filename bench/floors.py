@@ -31,6 +31,11 @@ FIND = "MongoDB find, 16 at a time"
 UPDATE = "MongoDB journalled update, 16 at a time"
 
 _FORM = "grant_type=refresh_token&refresh_token=" + "x" * 64
+WEB = {
+    BARE_GET: wrk.cycle("GET", "/", [wrk.Request()]),
+    BARE_POST: wrk.cycle("POST", "/", [wrk.Request({"Content-Type": "application/x-www-form-urlencoded"}, _FORM)]),
+}
+"""The loads on bare Tornado."""
 
 
 async def web(folder: Path, seconds: float, rounds: int) -> list[Row]:
@@ -40,12 +45,9 @@ async def web(folder: Path, seconds: float, rounds: int) -> list[Row]:
         for program in running:
             await program.wait_until_ready("/")
         urls = [program.url for program in running]
-        get = wrk.cycle("GET", "/", [wrk.Request()])
-        form = wrk.Request({"Content-Type": "application/x-www-form-urlencoded"}, _FORM)
-        post = wrk.cycle("POST", "/", [form])
         return [
             Row(name, count, await rate(urls[:count], load, seconds, rounds))
-            for name, load in ((BARE_GET, get), (BARE_POST, post))
+            for name, load in WEB.items()
             for count in (1, 2)
         ]
     finally:

@@ -88,7 +88,16 @@ def resident_megabytes(pid: int) -> float:
 
 def processor_seconds(pid: int) -> float:
     """The CPU time of all threads of a process, from /proc."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return _processor_seconds(Path(f"/proc/{pid}/stat"))
+
+
+def main_thread_seconds(pid: int) -> float:
+    """The CPU time of the first thread of a process, from /proc."""
+    return _processor_seconds(Path(f"/proc/{pid}/task/{pid}/stat"))
+
+
+def _processor_seconds(stat: Path) -> float:
+    fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

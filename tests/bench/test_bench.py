@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import figures, objects
+from bench import figures, objects, stages
 from bench.figures import Budget, Figure, Latency, Row, Table
 from bench.instance import DATABASE, Instance
 from bench.programs import ROOT
@@ -120,6 +120,23 @@ def test_json_has_one_object_per_row(tmp_path):
         "ratio": 0.25, "budget": ">= 400/s", "met": True, "fault": None,
     }  # fmt: skip
     assert row | expected == row
+
+
+def test_samples_are_divided_among_the_stages():
+    loop = "main (run.py);Runner.run (asyncio/runners.py);"
+    operation = f"{loop}RequestHandler._execute (tornado/web.py);introspect (identity/operations/api/introspection.py)"
+    samples = [
+        f"{operation} 3",
+        f"{operation};sign (identity/tokens/jws.py);digest (hmac.py) 2",
+        f"{loop}IOStream.write_to_fd (tornado/iostream.py) 4",
+        f"{loop}_step (asyncio/tasks.py) 1",
+        "main (run.py);Runner.run (asyncio/runners.py) 50",  # it waits for events
+        "_worker (concurrent/futures/thread.py) 50",
+    ]
+    assert stages.shares(samples) == {
+        "operation and rules": 0.3, "sign and verify tokens": 0.2, "send the response (system call)": 0.4,
+        "event loop, tasks, futures": 0.1,
+    }  # fmt: skip
 
 
 async def test_terminated_run_prints_what_it_measured_and_stops_its_servers(tmp_path, short_folder):
