@@ -132,31 +132,17 @@ def wired(
     dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
     delivery = _delivery(config, clock, stores, redis, ring, dependencies)
     parts: Mapping[str, Any] = {
-        **vars(stores),
-        **stores.documents,
-        **redis_stores(redis, stores.vault),
-        "collections": stores.documents,
+        **_stores_by_name(stores, redis),
+        **_pools_and_clients(config),
         "instance_id": instance_id,
         "default_tenant_id": tenant_id,
-        "instance": InstanceStore(stores.database),
-        "known_devices": KnownDevices(stores.vault),
-        "report_counts": ReportCounts(stores.database),
         "geoip": delivery.geoip,
-        "dpop_nonces": DpopNonces(stores.vault),
         "issuer": TokenIssuer(ring, _refresh_throttle(stores)),
         "authentication_metrics": AuthenticationMetrics(registry),
-        "passwords": PasswordPool(),
-        "sandbox": Sandbox(config.lambdas),
         "http": delivery.http,
-        "federation": _federation(config),
-        "connector_clients": _connector_clients(config),
-        "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
-        "client_keys": _client_keys(config),
         "deliverer": delivery.deliverer,
         "tracer": tracer,
         "service_id": service_id,
-        "webhook_health": WebhookHealth(stores.database),
-        "background_work": BackgroundWork(),
         "wake_workers": delivery.wakeups.notify,
     }
     services = Services(
@@ -185,6 +171,34 @@ def own_call(clock: Clock, base_url: str = "") -> Call:
 def schedule(config: Config) -> RetrySchedule:
     """Return the schedule of delivery retries."""
     return RetrySchedule(config.webhooks.schedule, config.webhooks.jitter, config.webhooks.is_published)
+
+
+def _stores_by_name(stores: Stores, redis: Redis) -> dict[str, Any]:
+    """Return the stores by the names of members of the facets."""
+    return {
+        **vars(stores),
+        **stores.documents,
+        **redis_stores(redis, stores.vault),
+        "collections": stores.documents,
+        "instance": InstanceStore(stores.database),
+        "known_devices": KnownDevices(stores.vault),
+        "report_counts": ReportCounts(stores.database),
+        "dpop_nonces": DpopNonces(stores.vault),
+        "webhook_health": WebhookHealth(stores.database),
+    }
+
+
+def _pools_and_clients(config: Config) -> dict[str, Any]:
+    """Return the pools and HTTP clients, which only need the configuration, by the names of members of the facets."""
+    return {
+        "passwords": PasswordPool(),
+        "sandbox": Sandbox(config.lambdas),
+        "federation": _federation(config),
+        "connector_clients": _connector_clients(config),
+        "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
+        "client_keys": _client_keys(config),
+        "background_work": BackgroundWork(),
+    }
 
 
 def _facet(kind: Callable[..., F], parts: Mapping[str, Any]) -> F:
