@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.authorization import claims_request, step_up
-from identity.domain.authorization import jwt_claims as user_claims
+from identity.domain.authorization import claims_request, jwt_claims, step_up
 from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import scopes
@@ -69,7 +68,7 @@ class TokenContext:
 def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """Return the claims of an access token."""
     claims_: Document = {
-        **user_claims.access_token_claims(context.user, context.application),
+        **jwt_claims.access_token_claims(context.user, context.application),
         **common_claims(context, token_id, now, ttl_seconds),
         "authenticationType": context.authentication_type,
         "tid": context.tenant["id"],
@@ -87,7 +86,7 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
     if context.actor is not None:
         claims_["act"] = context.actor
     if context.claims_request.userinfo and scopes.OPENID in context.scopes:
-        claims_[user_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(context.claims_request.userinfo)
+        claims_[jwt_claims.USERINFO_CLAIMS] = claims_request.claims_to_document(context.claims_request.userinfo)
     return claims_
 
 

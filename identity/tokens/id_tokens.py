@@ -6,8 +6,7 @@ import hashlib
 from typing import Final
 
 from identity.call import Document
-from identity.domain.authorization import jwt_claims as user_claims
-from identity.domain.authorization import step_up
+from identity.domain.authorization import jwt_claims, step_up
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.ids import base64url
 from identity.instants import NumericDate
@@ -39,14 +38,14 @@ def claims(
     requested = context.claims_request
     is_alone = access_token is None and code is None
     claims_ = {
-        **user_claims.id_token_claims(context.user, context.application, context.scopes, alone=is_alone),
-        **user_claims.requested_claims(context.user, context.application, context.scopes, requested.id_token),
+        **jwt_claims.id_token_claims(context.user, context.application, context.scopes, alone=is_alone),
+        **jwt_claims.requested_claims(context.user, context.application, context.scopes, requested.id_token),
         **common_claims(context, token_id, now, ttl_seconds),
         "authenticationType": context.authentication_type,
         "tid": context.tenant["id"],
         "tty": TTY,
     }
-    if user_claims.has_minimal_id_token(context.application):
+    if jwt_claims.has_minimal_id_token(context.application):
         claims_ = {name: value for name, value in claims_.items() if name not in _NOT_MINIMAL}
     oauth = OAuthSettings.of(context.application)
     bound = {

@@ -9,7 +9,7 @@ A token of an entity is described to that entity and to its audience.
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.clients import dpop_proofs as dpop_rules
+from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.domain.clients import sender_constraints
 from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
@@ -78,7 +78,7 @@ async def _introspect_jwt(
     if await services.tokens.revocations.is_revoked(client.tenant_id, issued.revocable_ids):
         return _inactive()
     is_key_bound = sender_constraints.key_thumbprint(issued.claims) is not None
-    token_type = {"token_type": dpop_rules.SCHEME} if is_key_bound else {}
+    token_type = {"token_type": dpop_proof_rules.SCHEME} if is_key_bound else {}
     return {**issued.claims, **token_type, "active": True}
 
 
