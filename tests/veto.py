@@ -62,18 +62,18 @@ def _about(tenant_id: str, batch: bytes) -> list[dict[str, Any]]:
 async def _kept_in_redis(service: app.Service, tenant_id: str) -> dict[str, Any]:
     """The keys with the tenant's id in key or value, without counters that are zero."""
     values = {}
-    for key, value in (await _redis_values(service)).items():
+    for key, value in (await _redis_values(service, tenant_id)).items():
         is_ignored = any(part in key for part in _RECORDS_OF_REQUESTS) or (":limit:" in key and value in ("0", None))
-        if tenant_id in f"{key} {value}" and not is_ignored:
+        if not is_ignored:
             values[key] = value
     return values
 
 
-async def _redis_values(service: app.Service) -> dict[str, Any]:
-    """Every key with its value, in two round trips."""
+async def _redis_values(service: app.Service, tenant_id: str) -> dict[str, Any]:
+    """The keys with the tenant's id in key or value, and their values. The others, thousands, are not read."""
     redis = internals.redis(service)
     client: Any = redis.client
-    keys = [key async for key in client.scan_iter(match=redis.key("*"), count=10_000)]
+    keys = await client.eval(_KEYS_ABOUT, 0, redis.key("*"), tenant_id)
     async with client.pipeline(transaction=False) as pipeline:
         for key in keys:
             pipeline.type(key)
@@ -84,6 +84,30 @@ async def _redis_values(service: app.Service) -> dict[str, Any]:
         found = await pipeline.execute(raise_on_error=False)
     return {key: value for (key, _), value in zip(readable, found, strict=True)}
 
+
+_KEYS_ABOUT = """
+local read = {
+    string = function(key) return {redis.call('GET', key)} end,
+    hash = function(key) return redis.call('HGETALL', key) end,
+    set = function(key) return redis.call('SMEMBERS', key) end,
+    zset = function(key) return redis.call('ZRANGE', key, 0, -1) end,
+    list = function(key) return redis.call('LRANGE', key, 0, -1) end,
+}
+local function names(key, text)
+    if string.find(key, text, 1, true) then return true end
+    local parts = read[redis.call('TYPE', key)['ok']]
+    for _, part in ipairs(parts and parts(key) or {}) do
+        if string.find(part, text, 1, true) then return true end
+    end
+    return false
+end
+local found = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+    if names(key, ARGV[2]) then table.insert(found, key) end
+end
+return found
+"""
+"""The keys that match a pattern and have a text in the key or in the value."""
 
 _READ: dict[str, Callable[[Any, str], Any]] = {
     "string": lambda pipeline, key: pipeline.get(key),
