@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from identity.domain.forms.default_forms import FIELD_IDS
 from identity.ids import new_id
 from identity.schemas import load
 from identity.web.console import layouts
@@ -21,8 +22,11 @@ from tests.relying_party import REDIRECT_URI
 PAYLOAD: Final = "\"'><xss-mark onload=1></textarea></script>{{1337*1337}}${1337*1337}"
 RESULT: Final = "1787569"
 HEADERS: Final = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
-SELECTED: Final[Mapping[str, dict[str, Any]]] = {"message-templates": {"type": "SMS"}}
-"""Members that the form preselects."""
+SELECTED: Final[Mapping[str, dict[str, Any]]] = {
+    "forms": {"steps": [{"fields": [FIELD_IDS["user.email"]]}]},
+    "message-templates": {"type": "SMS"},
+}
+"""Members that the form preselects, or that have several inputs."""
 UNTOUCHED: Final = {"id", "password", "type", "algorithm", "body", "encryptionScheme"}
 
 
@@ -97,7 +101,7 @@ def minimal(slug: str) -> dict[str, Any]:
     wrapper, found = layouts.load(slug).wrapper, dict(SELECTED.get(slug, {}))
     for name, value in FILLED[slug].items():
         first, _, path = name.partition(".")
-        if first == wrapper:
+        if first == wrapper and "[" not in path:
             holder = found
             *steps, last = path.split(".")
             for step in steps:
@@ -121,7 +125,7 @@ async def test_texts_of_every_object_are_only_text_on_every_screen(
     screen = f"{layout.screen}/{document['id']}"
     tabs = [f"{screen}/tab/{tab.name}" for tab in layout.tabs]
     pages = [f"{screen}/{name}" for name in layout.pages]
-    actions = [f"{screen}/do/{action.name}" for action in layout.actions if not action.keys]
+    actions = [f"{screen}/{action.address}" for action in layout.actions if not action.keys]
     shown = False
     for each in (
         layout.screen,
@@ -199,3 +203,34 @@ async def test_texts_of_user_and_application_are_only_text_on_hosted_pages(
         assert_harmless(await client.get(target, params={**rp.query(), "state": PAYLOAD, "user_code": PAYLOAD}), target)
     for target in ("/oauth2/authorize", "/password/change/x", "/email/verify/x", f"/{PAYLOAD}"):
         assert_harmless(await client.get(target, params={"client_id": PAYLOAD, "error": PAYLOAD}), target)
+
+
+async def test_names_of_roles_and_form_fields_are_only_text_where_they_are_chosen(
+    roles: dict[str, Browser], every_tenant: httpx.AsyncClient
+) -> None:
+    api = every_tenant
+    tenant = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
+    api.headers["X-FusionAuth-TenantId"] = tenant["id"]
+    body = {"application": {"name": f"{PAYLOAD} {new_id()}", "roles": [{"name": PAYLOAD}]}}
+    application = (await api.post("/api/application", json=body)).json()["application"]
+    role = application["roles"][0]["id"]
+    group = (await api.post("/api/group", json={"group": {"name": new_id()}, "roleIds": [role]})).json()["group"]
+    user = (await api.post("/api/user", json={"user": {"username": new_id(), "password": "a long password"}})).json()[
+        "user"
+    ]
+    field = {"field": {"name": f"{PAYLOAD} {new_id()}", "key": f"user.data.{new_id()[:8]}"}}
+    field_id = (await api.post("/api/form/field", json=field)).json()["field"]["id"]
+    form = {"name": new_id(), "type": "selfServiceUser", "steps": [{"fields": [field_id]}]}
+    form_id = (await api.post("/api/form", json={"form": form})).json()["form"]["id"]
+    for path in (
+        f"/admin/groups/{group['id']}",
+        f"/admin/groups/{group['id']}/edit",
+        f"/admin/users/{user['id']}/registration",
+        f"/admin/users/{user['id']}/registration?applicationId={application['id']}",
+        f"/admin/forms/{form_id}",
+        f"/admin/forms/{form_id}/edit",
+        "/admin/forms/new",
+    ):
+        answer = await roles["admin"].open(path)
+        assert answer.status_code == 200, path
+        assert assert_harmless(answer, path), path

@@ -8,30 +8,31 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
 from tests.console.test_admin_forms import make
 
-HEADERS = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
 ROLES, USERNAME = "registration.roles", "registration.username"
 SEATS, PLAN, CODE = (f"registration.data.{name}" for name in ("seats", "plan", "code"))
 
 
 @pytest.fixture
-async def user(api: httpx.AsyncClient) -> dict[str, Any]:
+async def user(every_tenant: httpx.AsyncClient) -> dict[str, Any]:
+    """A user of a tenant of its own, which has few applications."""
+    tenant = (await every_tenant.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
     body = {"user": {"username": new_id(), "password": "a long password"}}
-    return dict((await api.post("/api/user", json=body, headers=HEADERS)).json()["user"])
+    headers = {"X-FusionAuth-TenantId": tenant["id"]}
+    return dict((await every_tenant.post("/api/user", json=body, headers=headers)).json()["user"])
 
 
-async def application(api: httpx.AsyncClient, **members: Any) -> dict[str, Any]:
+async def application(api: httpx.AsyncClient, user: dict[str, Any], **members: Any) -> dict[str, Any]:
     body = {"application": {"name": new_id(), "roles": [{"name": "editor"}, {"name": "author"}], **members}}
-    answer = await api.post("/api/application", json=body, headers=HEADERS)
+    answer = await api.post("/api/application", json=body, headers={"X-FusionAuth-TenantId": user["tenantId"]})
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["application"])
 
 
 @pytest.fixture
-async def with_form(every_tenant: httpx.AsyncClient) -> dict[str, Any]:
+async def with_form(every_tenant: httpx.AsyncClient, user: dict[str, Any]) -> dict[str, Any]:
     """An application whose registrations have fields of their own."""
     api, mark = every_tenant, new_id()[:8]
     named = {field["key"]: field["id"] for field in (await api.get("/api/form/field")).json()["fields"]}
@@ -41,7 +42,7 @@ async def with_form(every_tenant: httpx.AsyncClient) -> dict[str, Any]:
     custom = [(await make(api, "/api/form/field", "field", field))["id"] for field in (seats, plan, code)]
     steps = [{"fields": [named[ROLES]]}, {"fields": custom}]
     form = await make(api, "/api/form", "form", {"name": mark, "type": "adminRegistration", "steps": steps})
-    return await application(api, formConfiguration={"adminRegistrationFormId": form["id"]})
+    return await application(api, user, formConfiguration={"adminRegistrationFormId": form["id"]})
 
 
 async def stored(api: httpx.AsyncClient, user: dict[str, Any], application_id: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ async def test_user_is_registered_and_the_registration_changed(
     roles: dict[str, Browser], every_tenant: httpx.AsyncClient, user: dict[str, Any]
 ) -> None:
     browser, api = roles["user-manager"], every_tenant
-    made = await application(api)
+    made = await application(api, user)
     tab = f"/admin/users/{user['id']}/tab/registrations"
     assert page_of(user) in Page(await browser.open(tab)).links
     chooser = await browser.open(page_of(user))
@@ -130,7 +131,7 @@ async def test_value_that_the_form_does_not_allow_is_refused_at_its_field(
 async def test_role_that_only_reads_cannot_register(
     roles: dict[str, Browser], every_tenant: httpx.AsyncClient, user: dict[str, Any]
 ) -> None:
-    made = await application(every_tenant)
+    made = await application(every_tenant, user)
     shown = await roles["auditor"].open(page_of(user, made["id"]))
     answer = await roles["auditor"].submit(shown, "", **{ROLES: ["editor"]})
     assert (answer.status_code, "not permit" in answer.text) == (400, True)

@@ -65,7 +65,7 @@ async def test_actions_of_other_roles_are_neither_offered_nor_performed(
     assert offered == []
     before = (await api.get(f"{layout.path}/{document['id']}")).json()
     token = await browser.csrf_token()
-    for action in layout.actions:
+    for action in (each for each in layout.actions if not each.page):
         keys = "&".join(f"{name}={new_id()}" for name in action.keys)
         refused = await browser.http.post(f"{screen}/do/{action.name}?{keys}", data={"csrf_token": token})
         assert refused.status_code in {400, 403}, action.name
