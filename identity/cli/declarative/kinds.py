@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.cli.kinds import kebab
@@ -116,8 +116,3 @@ KINDS: Final = tuple(
     if row.collection not in _DATA
 )
 """All kinds; keys come first."""
-
-
-def by_folder() -> Iterator[tuple[str, Kind]]:
-    """Yield the kinds by the name of their folder."""
-    return ((kind.folder, kind) for kind in KINDS)
