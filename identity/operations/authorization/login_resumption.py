@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import TypeVar
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
@@ -34,6 +35,7 @@ from identity.operations.login_transactions.authorization_steps import (
     NotRegistered,
     Problem,
     Step,
+    VerifiedClient,
 )
 from identity.operations.login_transactions.login_transactions import (
     AuthenticatedTransaction,
@@ -45,6 +47,8 @@ from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
 
+T = TypeVar("T")
+
 
 async def find_interrupted(
     services: Services, call: Call, hints: TenantHints, given: Document, cookie: str, page: str
@@ -54,15 +58,9 @@ async def find_interrupted(
     Raises TransactionEndedError if this browser has none for the page, and what `authorization.verify_client` raises;
     all are shown on an error page.
     """
-    client = await clients.get_client(services, hints, given.get("client_id"))
-    transaction_id = given.get("intent", "")
+    client, transaction_id = await requested(services, hints, given)
     found = await login_transactions.find_interrupted(services, client, page, cookie, transaction_id)
-    if found is None:
-        raise login_transactions.ended()
-    parameters, login = found
-    # The tenant is the client's: the tenant hints of the stored request were resolved when the request arrived.
-    hints = TenantHints(path=client.tenant_id)
-    verified_client = await authorization.verify_client(services, call, hints, parameters)
+    verified_client, login = await verify_stored(services, call, client, found)
     return InterruptedTransaction(verified_client, page, cookie, transaction_id, login)
 
 
@@ -70,14 +68,30 @@ async def find_authenticated(
     services: Services, call: Call, hints: TenantHints, given: Document, cookie: str, page: str
 ) -> AuthenticatedTransaction:
     """Find the transaction of a complete login, as `find_interrupted` does."""
-    client = await clients.get_client(services, hints, given.get("client_id"))
-    transaction_id = given.get("intent", "")
+    client, transaction_id = await requested(services, hints, given)
     found = await login_transactions.find_authenticated(services, client, page, cookie, transaction_id)
+    verified_client, login = await verify_stored(services, call, client, found)
+    return AuthenticatedTransaction(verified_client, page, cookie, transaction_id, login)
+
+
+async def requested(services: Services, hints: TenantHints, given: Document) -> tuple[Client, str]:
+    """Return the client and the id of the transaction that a request to a page names. Raises InvalidRequest."""
+    return await clients.get_client(services, hints, given.get("client_id")), given.get("intent", "")
+
+
+async def verify_stored(
+    services: Services, call: Call, client: Client, found: tuple[Document, T] | None
+) -> tuple[VerifiedClient, T]:
+    """Verify the authorization request of a stored transaction; return it with what else is stored.
+
+    Raises TransactionEndedError without one, and what `authorization.verify_client` raises.
+    """
     if found is None:
         raise login_transactions.ended()
-    parameters, login = found
-    verified_client = await authorization.verify_client(services, call, TenantHints(path=client.tenant_id), parameters)
-    return AuthenticatedTransaction(verified_client, page, cookie, transaction_id, login)
+    parameters, content = found
+    # The tenant is the client's: the tenant hints of the stored request were resolved when the request arrived.
+    hints = TenantHints(path=client.tenant_id)
+    return await authorization.verify_client(services, call, hints, parameters), content
 
 
 async def unmet_requirement(

@@ -14,8 +14,7 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.forms import field_keys, field_values, form_requests
 from identity.errors import FieldError, GeneralError, Invalid
-from identity.operations.authorization import authorization
-from identity.operations.clients import clients
+from identity.operations.authorization import login_resumption
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.forms import form_consents
 from identity.operations.login_transactions import login_transactions
@@ -51,13 +50,9 @@ async def find(
     services: Services, call: Call, hints: TenantHints, given: Document, cookie: str
 ) -> RegistrationTransaction:
     """Find the registration of this browser. Raises TransactionEndedError and what `verify_client` raises."""
-    client = await clients.get_client(services, hints, given.get("client_id"))
-    transaction_id = given.get("intent", "")
+    client, transaction_id = await login_resumption.requested(services, hints, given)
     found = await login_transactions.find_registration(services, client, cookie, transaction_id)
-    if found is None:
-        raise login_transactions.ended()
-    parameters, draft = found
-    verified_client = await authorization.verify_client(services, call, TenantHints(path=client.tenant_id), parameters)
+    verified_client, draft = await login_resumption.verify_stored(services, call, client, found)
     page = login_transactions.REGISTRATION_STEPS
     return RegistrationTransaction(verified_client, page, cookie, transaction_id, draft)
 
