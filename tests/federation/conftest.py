@@ -120,6 +120,12 @@ class Scenario:
 
 
 @pytest.fixture
+async def tenant(api: httpx.AsyncClient) -> Document:
+    """A new tenant that keeps passwords cheaply, because logins here are those of providers."""
+    return await relying_party.make_tenant(api, passwordEncryptionConfiguration=relying_party.CHEAP)
+
+
+@pytest.fixture
 async def scenario(tenant: Document, tenant_api: httpx.AsyncClient, http: httpx.AsyncClient) -> Scenario:
     """A fresh tenant with an application."""
     body = {"application": {"name": new_id(), "roles": [{"name": "user", "isDefault": True}, {"name": "admin"}]}}
