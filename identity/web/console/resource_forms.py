@@ -75,13 +75,13 @@ class NewHandler(FormHandler):
             api_call=api_call.masked(self.layout.wrapper, [*self.layout.secrets, *self.layout.images]),
         )
 
-    async def tenants(self) -> list[tuple[str, str]]:
-        """Return the tenants that an object can be created in; none if there is no choice."""
+    async def tenants(self) -> list[tuple[str, str]] | None:
+        """Return the tenants that an object can be created in, [] without a choice; None if there are too many."""
         authority = self.administrator.authority
         if not self.layout.is_tenant_scoped or (authority is not None and authority.tenant_id is not None):
             return []
-        found = await self.choices(layouts.load("tenants")) or []
-        return found if len(found) > 1 else []
+        found = await self.choices(layouts.load("tenants"))
+        return [] if found is not None and len(found) == 1 else found
 
 
 class EditHandler(FormHandler):

@@ -12,6 +12,7 @@ from identity.ids import parse_id
 from identity.operations.webhooks import webhook_deliveries, webhook_gates
 from identity.operations.webhooks.webhook_gates import Gate
 from identity.web.base_handlers import Route
+from identity.web.console import layouts
 from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -83,7 +84,7 @@ class WhyHandler(WebhookHandler):
             "Why not?",
             wanted=wanted,
             tenant_id=tenant_id,
-            tenants=(await self.find_json("/api/tenant")).get("tenants", []),
+            tenants=await self.choices(layouts.load("tenants")),
             types=tuple(EVENTS),
             message=message,
             gates=gates,
