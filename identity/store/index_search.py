@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from pymongo import IndexModel
-from pymongo.errors import OperationFailure
 
 from identity.call import Document
 from identity.domain.objects import search_indexes
@@ -16,12 +14,12 @@ from identity.domain.objects.index_search import Fields, IndexQuery, Term
 from identity.domain.objects.search_indexes import Order
 from identity.ids import TenantId
 from identity.store.documents import Documents
-from identity.store.mongo import BULK_SECONDS
+from identity.store.mongo import BULK_SECONDS, drop_obsolete_index
 from identity.store.store_circuit_breaker import time_limit
 
 _CREATION: Final = "insertInstant"
 _BY_TERM: Final = ("private.terms", _CREATION)
-_OBSOLETE_INDEXES: Final = frozenset({"terms", "private.terms_1"})
+_OBSOLETE_INDEXES: Final = ("terms", "private.terms_1")
 
 
 class IndexSearched(Documents):
@@ -41,10 +39,8 @@ class IndexSearched(Documents):
     async def ensure_indexes(self) -> None:
         """Create missing indexes, and drop those by term alone, which earlier releases had."""
         await super().ensure_indexes()
-        # Query first: dropping an index blocks all writes, even if the index does not exist.
-        for name in _OBSOLETE_INDEXES.intersection(await self._collection.index_information()):
-            with contextlib.suppress(OperationFailure):  # another process dropped it
-                await self._collection.drop_index(name)
+        for name in _OBSOLETE_INDEXES:
+            await drop_obsolete_index(self._collection, name)
 
     def orders(self) -> list[Order]:
         """The orders that have an index."""

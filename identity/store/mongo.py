@@ -57,6 +57,8 @@ _MIN_BACKOFF_SECONDS = 0.002
 _MAX_BACKOFF_SECONDS = 0.1
 """Conflicting transactions retry with exponential backoff and jitter."""
 
+_INDEX_NOT_FOUND = 27
+
 CHUNK = 1000
 """The number of documents per step of a bulk change."""
 
@@ -210,6 +212,19 @@ def _without_documents(error: BulkWriteError, first: Mapping[str, Any]) -> Opera
 def _index_of(message: object) -> str:
     """The name of the violated index, from the server's message."""
     return str(message).partition(" index: ")[2].partition(" ")[0] or "_id_"
+
+
+async def drop_obsolete_index(collection: Collection, name: str) -> None:
+    """Drop an index of earlier releases, if it exists; another process may do the same.
+
+    Queries first: dropping an index blocks all writes, even if the index does not exist.
+    """
+    if name in await collection.index_information():
+        try:
+            await collection.drop_index(name)
+        except OperationFailure as error:
+            if error.code != _INDEX_NOT_FOUND:
+                raise
 
 
 async def delete_many(collection: Collection, where: Mapping[str, Any], session: Session | None = None) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 from bson.errors import InvalidBSON, InvalidDocument
 from pymongo import IndexModel, ReturnDocument, UpdateMany
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import BulkWriteError
 
 from identity.call import Document
 from identity.domain.objects.system_configuration import SentEvents
@@ -28,7 +28,7 @@ from identity.store import delivery_lanes, delivery_order, outbox_documents, req
 from identity.store.delivery_lanes import DeliveryLanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
-from identity.store.mongo import BULK_SECONDS, CHUNK, TTL_INDEX, Collection, Database, Session
+from identity.store.mongo import BULK_SECONDS, CHUNK, TTL_INDEX, Collection, Database, Session, drop_obsolete_index
 from identity.store.outbox_rows import DeliveryBacklog, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
 from identity.store.request_coalescing import RequestCoalescer
 from identity.store.store_circuit_breaker import time_limit
@@ -36,7 +36,6 @@ from identity.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
 
-_NO_SUCH_INDEX = 27
 _MAX_COUNTED = 10_000
 """The limit of the counts in `backlog`, which the metrics query regularly."""
 _UNSTORABLE = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
@@ -93,13 +92,7 @@ class Outbox:
         await self._deliveries.create_indexes(
             [delivery_lanes.INDEX, by_event, by_attempt, delivery_order.INDEX, delivery_order.WAITING, TTL_INDEX]
         )
-        # Query first: dropping an index blocks all writes, even if the index does not exist.
-        if "due" in await self._deliveries.index_information():
-            try:
-                await self._deliveries.drop_index("due")
-            except OperationFailure as error:
-                if error.code != _NO_SUCH_INDEX:
-                    raise
+        await drop_obsolete_index(self._deliveries, "due")
         await self._add_lanes()
         await self._bodies.ensure_indexes()
 

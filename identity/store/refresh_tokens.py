@@ -32,6 +32,7 @@ from identity.store.mongo import (
     Session,
     delete_in_chunks,
     delete_many,
+    drop_obsolete_index,
     duplicates,
 )
 from identity.store.request_coalescing import RequestCoalescer
@@ -123,8 +124,7 @@ class RefreshTokens:
                 TTL_INDEX,
             ]
         )
-        if _OBSOLETE_INDEX in await self._collection.index_information():
-            await self._collection.drop_index(_OBSOLETE_INDEX)
+        await drop_obsolete_index(self._collection, _OBSOLETE_INDEX)
 
     async def insert(
         self, tenant_id: TenantId, record: Document, expires: Instant, session: Session | None = None
