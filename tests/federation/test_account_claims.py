@@ -6,11 +6,16 @@ import pytest
 
 from identity.ids import new_id
 from tests import internals
+from tests.conftest import checking_client
 from tests.federation.test_strategies import set_claims
+from tests.hosted.signing_up import press
+from tests.hosted.test_account_phone import change_number, messenger, says
 from tests.receiver import answers, receiving
 from tests.relying_party import PASSWORD
 from tests.subscriber import Subscriber
 from tests.two_factor import authenticator
+
+__all__ = ["messenger"]
 
 
 @pytest.fixture
@@ -114,3 +119,24 @@ async def test_session_of_the_earlier_registrant_ends(hosted, fake, browser, ser
     set_claims(fake, email=stored["email"])
     await hosted.scenario.logged_in()
     assert (await hosted.rp.authorize(browser)).status_code == 200
+
+
+@pytest.fixture
+def rp(hosted):
+    """The relying party of the application whose users may also log in at the fake provider."""
+    return hosted.rp
+
+
+@pytest.mark.requirement("audit-a7")
+async def test_link_that_revokes_a_change_of_the_phone_number_ends(
+    hosted, rp, fake, browser, messenger, service
+) -> None:
+    _, _, link = await change_number(rp, browser, messenger)
+    user, email = rp.user, f"{new_id()}@example.com"
+    await hosted.scenario.patch(f"/api/user/{user['id']}", {"user": {"email": email, "phoneNumber": None}})
+    await unverify(hosted.scenario, service, user)
+    set_claims(fake, email=email)
+    assert (await hosted.scenario.logged_in())["user"]["id"] == user["id"]
+    async with checking_client(service.base_url) as registrant:
+        assert says(await press(registrant, await registrant.get(link)), "no longer valid")
+    assert "phoneNumber" not in await hosted.scenario.user(user["id"])

@@ -17,12 +17,16 @@ from identity.domain.users import users as user_rules
 from identity.events.changes import Event, Write
 from identity.ids import TenantId
 from identity.operations.messaging import user_events
-from identity.operations.passwords import change_password_ids
 from identity.operations.sessions import session_termination
 from identity.operations.sessions.session_termination import SessionTermination
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links
-from identity.operations.verification import email_changes, verification_codes
+from identity.operations.verification import (
+    change_revocations,
+    email_changes,
+    phone_change_revocations,
+    phone_changes,
+)
 from identity.services import Services
 
 _CREDENTIALS = frozenset({"password", "previousPasswords", "verifiedPhone"})
@@ -103,7 +107,7 @@ async def finish(services: Services, call: Call, claim: AccountClaim | None) -> 
         return
     tenant_id, user_id = TenantId(claim.stored["tenantId"]), claim.stored["id"]
     await session_termination.finish(services, call, claim.sign_out)
-    for owner in (user_id, email_changes.owner_of(user_id)):
-        await verification_codes.revoke(services, tenant_id, email_changes.KIND, owner)
-    await services.tokens.one_time_tokens.revoke_all(tenant_id, email_changes.REVOCATION, user_id)
-    await change_password_ids.revoke_all(services, claim.stored)
+    for kind in (email_changes.KIND, phone_changes.KIND):
+        await change_revocations.revoke_codes(services, claim.stored, kind)
+    for revocation in (email_changes.REVOCATION, phone_change_revocations.REVOCATION):
+        await services.tokens.one_time_tokens.revoke_all(tenant_id, revocation, user_id)

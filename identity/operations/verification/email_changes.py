@@ -14,13 +14,11 @@ from identity.call import Call, Document
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, NotFound
-from identity.events.changes import Change
 from identity.ids import Secret, TenantId
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud
-from identity.operations.passwords import change_password_ids
-from identity.operations.sessions import session_termination
-from identity.operations.verification import verification_codes, verified_users
+from identity.operations.verification import change_revocations, verification_codes, verified_users
+from identity.operations.verification.change_revocations import owner_of
 from identity.operations.verification.verification_codes import OpenVerification, VerificationKind
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
@@ -28,15 +26,6 @@ from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 KIND: Final[VerificationKind] = "emailVerification"
 REVOCATION: Final = "email-change-revocation"
-REVOCATION_SECONDS: Final = 72 * 3600
-"""The time in which the previous address can revoke a change."""
-
-_PASSWORDLESS: Final = "passwordless"
-
-
-def owner_of(user_id: str) -> str:
-    """Return the owner of the verification that completes a user's pending change."""
-    return f"change {user_id}"
 
 
 def is_change(token: OneTimeToken) -> bool:
@@ -104,7 +93,9 @@ async def issue_revocation(services: Services, user: Document) -> Secret:
         "verifiedReason": user["private"].get("verifiedReason"),
     }
     tenant_id = TenantId(user["tenantId"])
-    token = await services.tokens.one_time_tokens.issue(tenant_id, REVOCATION, user["id"], details, REVOCATION_SECONDS)
+    token = await services.tokens.one_time_tokens.issue(
+        tenant_id, REVOCATION, user["id"], details, change_revocations.SECONDS
+    )
     assert token is not None
     return token
 
@@ -139,17 +130,7 @@ async def _restore(services: Services, call: Call, revocation: OneTimeToken, use
     # The count lets a completion that has consumed its verification already fail.
     private = {**restored["private"], "emailChangeRevocations": _revocations(stored) + 1}
     user = user_rules.next_version({**restored, "private": private}, call.now)
-    termination = await session_termination.prepare(services, call, stored)
-    change = Change(
-        writes=[
-            functools.partial(verification_codes.consume_and_replace, services, stored, user, use),
-            *session_termination.writes(services, call, termination),
-        ],
-        before_commit=[*(user_events.before_update(stored, user) if is_replaced else ()), *termination.events],
-        after_commit=user_events.after_update(stored, user, new_password=False) if is_replaced else (),
-    )
-    await services.bus.commit(call, change)
-    await session_termination.finish(services, call, termination)
+    await change_revocations.restore(services, call, stored, user, use, is_replaced=is_replaced)
     return user
 
 
@@ -174,11 +155,8 @@ def _restored(stored: Document, details: Document) -> Document:
 
 async def _revoke_and_notify(services: Services, call: Call, before: Document, user: Document) -> None:
     """After the commit: revoke what was sent to the replaced address, and send the configured notifications."""
-    tenant_id, user_id = TenantId(user["tenantId"]), str(user["id"])
-    for owner in (user_id, owner_of(user_id)):
-        await verification_codes.revoke(services, tenant_id, KIND, owner)
-    await change_password_ids.revoke_all(services, user)
-    await services.tokens.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user_id)
+    await change_revocations.revoke_codes(services, user, KIND)
+    tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
     await user_notifications.notify_update(services, call, tenant, before, user, new_password=False)
 

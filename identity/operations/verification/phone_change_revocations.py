@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.objects import catalogues
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, NotFound
-from identity.events.changes import Change
 from identity.ids import TenantId
 from identity.operations.clients import first_party_requests
 from identity.operations.clients.clients import Client
-from identity.operations.messaging import user_events
 from identity.operations.objects import crud
-from identity.operations.passwords import change_password_ids
-from identity.operations.sessions import session_termination
-from identity.operations.verification import phone_verifications, verification_codes
+from identity.operations.verification import change_revocations, phone_verifications
 from identity.services import Services
 from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 REVOCATION: Final = "phone-change-revocation"
-REVOCATION_SECONDS: Final = 72 * 3600
-"""The time in which the previous number can revoke a change."""
-
-_PASSWORDLESS: Final = "passwordless"
 
 
 async def notify(services: Services, call: Call, client: Client, user: Document, previous: str) -> None:
     """Send the previous number the link that revokes the change; what prevents it goes to the event log."""
     token = await services.tokens.one_time_tokens.issue(
-        client.tenant_id, REVOCATION, user["id"], {"phoneNumber": previous}, REVOCATION_SECONDS
+        client.tenant_id, REVOCATION, user["id"], {"phoneNumber": previous}, change_revocations.SECONDS
     )
     link = first_party_requests.page_url(call, client, f"/phone/revoke-change/{token}")
     language = catalogues.first_language(user.get("preferredLanguages", []))
@@ -54,21 +45,7 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the previous number") from duplicate
     await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, REVOCATION, revocation.owner)
-    await revoke_codes(services, user)
-
-
-async def revoke_codes(services: Services, user: Document) -> None:
-    """After a change of the number: revoke what was sent to the replaced one, and any other pending change."""
-    tenant_id = TenantId(user["tenantId"])
-    for owner in (user["id"], owner_of(user)):
-        await verification_codes.revoke(services, tenant_id, phone_verifications.KIND, owner)
-    await change_password_ids.revoke_all(services, user)
-    await services.tokens.one_time_tokens.revoke_all(tenant_id, _PASSWORDLESS, user["id"])
-
-
-def owner_of(user: Document) -> str:
-    """Return the owner of the verification of a pending change, from which no other endpoint completes it."""
-    return f"change {user['id']}"
+    await change_revocations.revoke_codes(services, user, phone_verifications.KIND)
 
 
 @crud.retry_on_conflict
@@ -79,15 +56,5 @@ async def _restore(services: Services, call: Call, revocation: OneTimeToken, use
     is_replaced = stored.get("phoneNumber") != number
     restored = user_rules.with_verified_phone({**stored, "phoneNumber": number}, "Completed", call.now)
     user = user_rules.next_version(restored if is_replaced else stored, call.now)
-    termination = await session_termination.prepare(services, call, stored)
-    change = Change(
-        writes=[
-            functools.partial(verification_codes.consume_and_replace, services, stored, user, use),
-            *session_termination.writes(services, call, termination),
-        ],
-        before_commit=[*(user_events.before_update(stored, user) if is_replaced else ()), *termination.events],
-        after_commit=user_events.after_update(stored, user, new_password=False) if is_replaced else (),
-    )
-    await services.bus.commit(call, change)
-    await session_termination.finish(services, call, termination)
+    await change_revocations.restore(services, call, stored, user, use, is_replaced=is_replaced)
     return user

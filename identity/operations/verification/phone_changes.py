@@ -19,12 +19,13 @@ from identity.operations.limits import message_limits
 from identity.operations.messaging import mail, user_events, user_notifications
 from identity.operations.objects import crud
 from identity.operations.verification import (
+    change_revocations,
     phone_change_revocations,
     phone_verifications,
     verification_codes,
     verified_users,
 )
-from identity.operations.verification.phone_change_revocations import owner_of
+from identity.operations.verification.change_revocations import owner_of
 from identity.operations.verification.verification_codes import VerificationKind
 from identity.operations.verification.verified_users import UserVerification
 from identity.services import Services
@@ -72,7 +73,7 @@ async def start(services: Services, call: Call, tenant: Document, user: Document
         raise Unavailable("Too many codes were requested.")
     await message_limits.count_message(services, tenant, "sendPhoneVerification", user["id"])
     details = {"phoneNumber": number, "previousPhoneNumber": user.get("phoneNumber", "")}
-    started = await verification_codes.start(services, tenant, KIND, owner_of(user), details, FORM_FIELD)
+    started = await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), details, FORM_FIELD)
     if not await phone_verifications.send(services, call, tenant, number, user, started):
         await cancel(services, user)
         raise Invalid.whole(NOT_SENT, "The code could not be sent.")
@@ -86,7 +87,7 @@ async def find_number(services: Services, user: Document) -> str:
 
 async def cancel(services: Services, user: Document) -> None:
     """Cancel the pending change, if there is one."""
-    await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, owner_of(user))
+    await verification_codes.revoke(services, TenantId(user["tenantId"]), KIND, owner_of(user["id"]))
 
 
 async def complete(services: Services, call: Call, client: Client, user: Document, code: str) -> None:
@@ -98,7 +99,7 @@ async def complete(services: Services, call: Call, client: Client, user: Documen
     applies, and WebhookTransactionFailed, with the change still pending.
     """
     tenant_id = client.tenant_id
-    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user))
+    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user["id"]))
     if started is None:
         raise NotFound(log_detail="no pending change of the phone number")
     token = await verification_codes.verify_code(services, tenant_id, KIND, started.id, code)
@@ -107,7 +108,7 @@ async def complete(services: Services, call: Call, client: Client, user: Documen
         changed, _ = await verified_users.commit(services, call, user, functools.partial(_apply, call, token), use)
     except Duplicate as duplicate:
         raise NotFound(log_detail="another user has the new number") from duplicate
-    await phone_change_revocations.revoke_codes(services, changed)
+    await change_revocations.revoke_codes(services, changed, KIND)
     if changed.get("email"):
         await mail.send(services, call.within(tenant_id), tenant_id, BuiltinMail("phoneChange"), changed, {})
     if previous := token.document["previousPhoneNumber"]:
@@ -130,5 +131,5 @@ def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerificatio
 
 async def _find(services: Services, user: Document) -> OneTimeToken | None:
     tenant_id = TenantId(user["tenantId"])
-    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user))
+    started = await verification_codes.find_open(services, tenant_id, KIND, owner_of(user["id"]))
     return None if started is None else await services.tokens.one_time_tokens.find(tenant_id, KIND, started.id)
