@@ -95,6 +95,8 @@ def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -
     checked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def check(head: asyncio.Future[bytes]) -> None:
+        if checked.cancelled():
+            return
         try:
             checked.set_result(_checked_head(stream, head.result(), max_bytes))
         except Exception as error:  # noqa: BLE001 (raised to the reader)

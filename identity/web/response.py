@@ -145,7 +145,7 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.send(Reply(status=500))
 
     def clear(self) -> None:
-        """See Tornado, which formats the date and checks the default headers of each response anew."""
+        """Reset the response as Tornado does, which formats the date and checks the default headers each time."""
         self._headers = HTTPHeaders()
         for name, value in _DEFAULT_HEADERS.items():
             self._headers[name] = value

@@ -33,7 +33,7 @@ ALL_LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "d
 LOOKS = ALL_LOOKS if os.environ.get("SCREENSHOTS") else [(360, "light"), (1280, "dark")]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
-_UNSTICK = """
+_WITHOUT_STICKY_BARS = """
 for (const element of document.querySelectorAll("*"))
   if (getComputedStyle(element).position === "sticky")
     Object.assign(element.style, {position: "relative", inset: "auto"});
@@ -77,7 +77,7 @@ class Examiner:
     async def examine(self, name: str) -> None:
         """Examine the page that is shown."""
         await self.chromium.run(f"{self._axe}; window.axe = axe;")
-        await self.chromium.run(_UNSTICK)
+        await self.chromium.run(_WITHOUT_STICKY_BARS)
         for width, scheme in LOOKS:
             await self.chromium.look(width, scheme)
             found = await self.chromium.run(

@@ -58,7 +58,8 @@ class CodeFlow:
     ) -> LoginRedirect:
         """Store what completes the login, and return the redirect to `location`. Raises InvalidRequest."""
         await anonymous_request_limits.count_request(services, self.client.tenant_id, call.origin.ip_address)
-        secret, ttl_seconds = self.browser_secret or new_secret(), Lifetimes.of(self.client.tenant).login_intent_seconds
+        secret = self.browser_secret or new_secret()
+        ttl_seconds = Lifetimes.of(self.client.tenant).login_intent_seconds
         pending = {**pending, "codeVerifier": self.code_verifier}
         await logins.issue(self.client.tenant_id, self.state, secret, pending, ttl_seconds)
         return LoginRedirect(location, secret, ttl_seconds)
