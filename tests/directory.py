@@ -7,12 +7,12 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests import certificates
+from tests.ports import free_port
 
 BASE = "dc=example,dc=com"
 READER = f"cn=reader,{BASE}"
@@ -114,7 +114,7 @@ async def running_directory() -> AsyncIterator[DirectoryServer]:
             folder / "slapadd", "-q", "-f", folder / "slapd.conf", "-l", folder / "entries.ldif"
         )
         assert await adding.wait() == 0
-        port, tls_port = _free_ports()
+        port, tls_port = free_port(), free_port()
         urls = f"ldap://127.0.0.1:{port}/ ldaps://127.0.0.1:{tls_port}/"
         # With -d it stays in the foreground.
         server = await asyncio.create_subprocess_exec(
@@ -126,11 +126,6 @@ async def running_directory() -> AsyncIterator[DirectoryServer]:
         finally:
             server.terminate()
             await server.wait()
-
-
-def closed_port() -> int:
-    """A port on which nothing listens."""
-    return _free_ports()[0]
 
 
 def _write(folder: Path) -> None:
@@ -146,13 +141,6 @@ def _write(folder: Path) -> None:
         (folder / name).write_text(text)
     (folder / "data").mkdir()
     (folder / "slapd.conf").write_text(_CONFIGURATION.format(folder=folder, base=BASE, reader=READER))
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 async def _listening(server: asyncio.subprocess.Process, *ports: int) -> None:

@@ -16,7 +16,7 @@ from identity.ids import TenantId, new_id
 from identity.store import webhook_event_log
 from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
-from tests.operator.processes import free_port
+from tests.ports import free_port
 from tests.receiver import answers, receiving
 from tests.webhooks import enable_events, find, has_attempts, logs_of, make_user, make_webhook, put_status, until
 

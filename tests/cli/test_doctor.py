@@ -10,7 +10,8 @@ import pytest
 
 from identity.cli import exit_codes
 from tests import webhooks
-from tests.operator.processes import free_port, run
+from tests.operator.processes import run
+from tests.ports import free_port
 
 
 @pytest.mark.requirement("ship-16")

@@ -10,7 +10,7 @@ from tests.console.administrator import Browser, Page
 
 
 async def test_certificates_that_expire_soon_are_listed(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
-    soon, later, name = certificates.make("soon"), certificates.make("later", days=(-2, 90)), new_id()
+    soon, later, name = certificates.make("soon"), certificates.make("later", days=(-2, 90)), f"!{new_id()}"
     created = []
     for certificate in (soon, later):
         webhook = {

@@ -7,7 +7,6 @@ import http.client
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.operator.fork_server import ForkedProcess
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 60
@@ -141,9 +141,3 @@ def serving(data_dir: Path, *arguments: str, terminal: bool = False, **settings:
     finally:
         process.stop()
         process.output.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

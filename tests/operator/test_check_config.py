@@ -12,7 +12,8 @@ import pytest
 
 from identity import app, config
 from tests import internals, relying_party
-from tests.operator.processes import ROOT, environment, free_port, run, serving
+from tests.operator.processes import ROOT, environment, run, serving
+from tests.ports import free_port
 
 STRICT = {"profile": "strict", "proofKeyForCodeExchangePolicy": "Required"}
 WEAK = {

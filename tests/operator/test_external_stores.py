@@ -20,7 +20,8 @@ from identity.store.embedded.mongod import Mongod
 from identity.store.embedded.redis_server import RedisServer
 from identity.store.embedded.supervisor import Supervisor
 from tests import certificates
-from tests.operator.processes import free_port, run, serving
+from tests.operator.processes import run, serving
+from tests.ports import free_port
 
 MONGODB_ROLES = [{"role": "readWrite", "db": "identity"}, {"role": "dbAdmin", "db": "identity"}]
 REDIS_RIGHTS = ("+@all", "-@admin", "-@dangerous", "+info")

@@ -20,7 +20,8 @@ import pytest
 
 from identity.store.embedded.stores import EmbeddedStores
 from tests import certificates
-from tests.operator.processes import ROOT, Process, free_port
+from tests.operator.processes import ROOT, Process
+from tests.ports import free_port
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx"
 API_KEY = "key-of-the-nginx-tests-0123456789abcdefghijklmnopqrstuvwxyz"

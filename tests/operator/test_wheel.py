@@ -20,7 +20,8 @@ import pytest
 
 from identity import __version__
 from release import dist
-from tests.operator.processes import environment, free_port
+from tests.operator.processes import environment
+from tests.ports import free_port
 
 EPOCH = 1_767_225_600
 PATIENCE_SECONDS = 120

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 import urllib.parse
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ import httpx
 
 from tests import shell
 from tests.conftest import ROOT, SUPER_KEY
+from tests.ports import free_port
 from tests.relying_party import PASSWORD, page
 
 PAGES = ROOT / "docs" / "tutorials"
@@ -108,13 +108,6 @@ class Program:
     async def _pause(self) -> None:
         assert self.process.returncode is None, self.log.read_text()
         await asyncio.sleep(0.05)
-
-
-def free_port() -> int:
-    """A port that no program of this machine listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @asynccontextmanager

@@ -10,8 +10,9 @@ import pytest
 from identity.ids import new_id
 from tests import connectors, directory, internals
 from tests.directory import BASE, PASSWORD, READER, READER_PASSWORD, DirectoryServer
+from tests.ports import free_port
 
-UNREACHABLE = f"ldap://127.0.0.1:{directory.closed_port()}"
+UNREACHABLE = f"ldap://127.0.0.1:{free_port()}"
 LAMBDA = """
 function reconcile(user, attributes) {
   user.id = attributes.employeeNumber;
