@@ -17,7 +17,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from identity import app
-from tests import relying_party
+from tests import npm, relying_party
 from tests.client_signer import new_key, public
 from tests.conftest import checking_client
 from tests.oauth2.devices import Device, device_client
@@ -35,8 +35,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def packages() -> None:
     """The packages that package-lock.json names."""
-    if not (HERE / "node_modules" / "openid-client").exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
+    npm.install(HERE)
 
 
 class Script:

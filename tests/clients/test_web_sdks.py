@@ -19,7 +19,7 @@ import tornado.web
 
 from identity import app
 from identity.ids import new_id
-from tests import relying_party
+from tests import npm, relying_party
 from tests.hosted.chromium import Chromium
 from tests.hosted.conftest import chromium, chromium_process
 from tests.receiver import until
@@ -82,9 +82,7 @@ class Application:
 @pytest.fixture(scope="module")
 def packages() -> None:
     """The packages that package-lock.json names."""
-    if not (HERE / "node_modules" / "esbuild").exists():
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=5"]
-        subprocess.run(command, cwd=HERE, check=True, capture_output=True)
+    npm.install(HERE)
 
 
 @pytest.fixture(params=SDKS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import urllib.parse
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import relying_party
+from tests import npm, relying_party
 from tests.api.test_forms import make_field
 from tests.hosted import signing_up
 from tests.hosted.chromium import Chromium
@@ -46,10 +45,7 @@ pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="the pages a
 @pytest.fixture(scope="module")
 def axe() -> str:
     """The script of the examination."""
-    if not (HERE / "node_modules" / "axe-core").exists():
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-        subprocess.run(command, cwd=HERE, check=True, capture_output=True)
-    return (HERE / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    return (npm.install(HERE) / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 class Examiner:

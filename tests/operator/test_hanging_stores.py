@@ -212,9 +212,9 @@ def is_as_stated(route: Route, name: str, status: int, store: str) -> bool:
     if route.template in FROM_MEMORY:
         return status == 200
     if store == MONGODB:
-        # What is wrong with a request may be known without the store. Pages may need cached documents only.
+        # The store is not needed to refuse many a request, and pages and redirects may need cached documents only.
         is_page = name.startswith("GET ") and not route.template.startswith("/api/")
-        return status == 503 or 400 <= status < 500 or (is_page and status == 200)
+        return status == 503 or 400 <= status < 500 or (is_page and status in {200, 302})
     return status == 503 or status < 500
 
 
