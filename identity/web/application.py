@@ -14,47 +14,35 @@ import tornado.web
 
 from identity import resources
 from identity.logs import ACCESS
+from identity.operations.connectors import connectors
 from identity.services import Services
 from identity.web import crud
 from identity.web.api import (
-    actions,
     api_keys,
     applications,
-    connectors,
     email,
     entities,
     families,
     groups,
-    identity_provider_links,
     identity_providers,
-    initial_access_tokens,
     jwt,
     keys,
     lambdas,
     login,
-    login_records,
     logs,
-    messages,
-    openapi,
-    passwordless,
     passwords,
-    reactor,
     registrations,
     reports,
     scim,
-    scope_consents,
-    single_object,
     system,
     tenants,
     two_factor,
     user_actions,
-    user_bulk,
     user_consents,
     user_import,
     users,
     verifications,
     webauthn,
-    webhook_event_logs,
     webhooks,
 )
 from identity.web.api_reference import handlers as api_reference
@@ -101,6 +89,7 @@ from identity.web.oauth2 import (
     verification_gates,
 )
 from identity.web.oauth2 import webauthn as webauthn_pages
+from identity.web.openapi import document
 from identity.web.routing import RoutedApplication
 from identity.web.self_service import (
     account,
@@ -144,17 +133,13 @@ _PROTOCOL = (
 )
 """Ordered by traffic: routes are matched in order."""
 
-_BEFORE_RESOURCES = (webhooks, webhook_event_logs)
+_BEFORE_RESOURCES = (webhooks,)
 """Modules with paths that the pattern of a declared resource matches as well."""
 
 _API = (
-    identity_provider_links,
     identity_providers,
-    initial_access_tokens,
-    actions,
     api_keys,
     applications,
-    connectors,
     email,
     entities,
     groups,
@@ -162,22 +147,15 @@ _API = (
     keys,
     lambdas,
     login,
-    login_records,
-    passwordless,
     reports,
     registrations,
-    scope_consents,
     tenants,
     two_factor,
     logs,
-    messages,
-    reactor,
-    single_object,
     user_actions,
     verifications,
     passwords,
     families,
-    user_bulk,
     user_consents,
     user_import,
     users,
@@ -227,12 +205,12 @@ def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
     found = [
         *_of(_PROTOCOL),
         *_of(_BEFORE_RESOURCES),
-        *crud.routes(*resources.RESOURCES),
+        *crud.routes(*resources.RESOURCES, connectors.RESOURCE),
         *_of(_API),
         *system.routes(registry),
         *_of(_PAGES),
     ]
-    found += openapi.routes(lambda: found)
+    found += document.routes(lambda: found)
     found += api_reference.routes(lambda: found)
     return found
 

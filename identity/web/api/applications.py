@@ -1,10 +1,11 @@
-"""/api/application, with its roles, scopes and OAuth configuration."""
+"""/api/application, with its roles, scopes and OAuth configuration, and the initial access tokens of clients."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.operations.client_registration import initial_access_tokens
 from identity.operations.configuration import applications as operations
 from identity.operations.configuration import client_secrets
 from identity.web import crud, subresources
@@ -66,10 +67,37 @@ class ClientSecretHandler(ApiHandler):
     )
 
 
+class InitialAccessTokensHandler(ApiHandler):
+    """The initial access tokens of a tenant."""
+
+    get = calls(
+        initial_access_tokens.retrieve_all,
+        "Retrieve the initial access tokens that can still be used, without their values.",
+        wrapper="initialAccessTokens",
+        answer="api/initial-access-tokens.response.json",
+    )
+
+    post = calls(
+        initial_access_tokens.create,
+        "Create an initial access token; only this response contains its value.",
+        wrapper="initialAccessToken",
+        takes="api/initial-access-token.json",
+        answer="api/initial-access-token.response.json",
+    )
+
+
+class InitialAccessTokenHandler(ApiHandler):
+    """One initial access token."""
+
+    delete = calls(initial_access_tokens.delete, "Delete an initial access token, which can then no longer be used.")
+
+
 ROUTES = [
     *crud.routes(operations.RESOURCE, collection=ApplicationsHandler, item=ApplicationHandler),
     Route("/api/application/{application_id}/oauth-configuration", OAuthConfigurationHandler),
     Route("/api/application/{application_id}/client-secret", ClientSecretHandler),
     *subresources.routes(operations.ROLE),
     *subresources.routes(operations.SCOPE, subresources.ReadableSubresourceHandler),
+    Route("/api/initial-access-token", InitialAccessTokensHandler),
+    Route("/api/initial-access-token/{token_id}", InitialAccessTokenHandler),
 ]

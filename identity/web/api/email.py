@@ -1,8 +1,8 @@
-"""/api/email: templates, previews and sending."""
+"""/api/email, /api/message and /api/messenger: mails, text messages, their templates, and messengers."""
 
 from __future__ import annotations
 
-from identity.operations.messaging import email_templates, mail
+from identity.operations.messaging import email_templates, mail, message_templates, messengers
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import calls
@@ -31,8 +31,21 @@ class SendHandler(ApiHandler):
     )
 
 
+class MessagePreviewHandler(ApiHandler):
+    """Previews of message templates."""
+
+    post = calls(
+        message_templates.preview,
+        "Render the template of the request for an example user.",
+        body="api/message-preview.json",
+        answer="api/message-preview.response.json",
+    )
+
+
 ROUTES = [
     Route("/api/email/template/preview", PreviewHandler),
     Route("/api/email/send/{email_template_id}", SendHandler),
     *crud.routes(email_templates.RESOURCE),
+    Route("/api/message/template/preview", MessagePreviewHandler),
+    *crud.routes(message_templates.RESOURCE, messengers.RESOURCE),
 ]

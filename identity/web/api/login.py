@@ -1,4 +1,4 @@
-"""/api/login and /api/logout: logins, pings and logouts."""
+"""/api/login, /api/passwordless and /api/logout: logins, pings and logouts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.errors import Unauthorized
 from identity.operations.api import login_api, refresh_token_api
+from identity.operations.authorization import passwordless
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 
 LOGIN_ANSWERS: Final = {200: "api/login.response.json", 401: None, 410: None, 423: None} | dict.fromkeys(
     (202, 203, 212, 213, 232, 242, 409), "api/login.response.json"
@@ -22,6 +24,7 @@ ACCESS_COOKIE: Final = "access_token"
 """The cookies with the tokens of a login."""
 
 _PING = "api/login-ping.request.json"
+_PASSWORDLESS_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 
 
 class LoginApiHandler(ApiHandler):
@@ -104,9 +107,48 @@ class LogoutHandler(LoginApiHandler):
         return Reply(cookies=[self.new_cookie(name, "", 0) for name in (ACCESS_COOKIE, REFRESH_COOKIE)])
 
 
+class PasswordlessStartHandler(ApiHandler):
+    """The start of a login."""
+
+    post = calls(
+        passwordless.start,
+        "Create a code, which the caller sends to the user.",
+        takes="api/passwordless-start.request.json",
+        answer="api/passwordless-start.response.json",
+    )
+
+
+class PasswordlessSendHandler(ApiHandler):
+    """Mails with codes."""
+
+    post = calls(
+        passwordless.send,
+        "Mail a code to the user.",
+        access=Access.RECOGNIZED_KEY,
+        takes="api/passwordless-send.request.json",
+    )
+
+
+class PasswordlessLoginHandler(LoginApiHandler):
+    """The completion of a login."""
+
+    @endpoint(
+        access=Access.RECOGNIZED_KEY,
+        raw_body=True,
+        takes="api/passwordless-login.request.json",
+        answer=_PASSWORDLESS_ANSWERS,
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Log in with a code."""
+        return self.respond(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
+
+
 ROUTES = [
     Route("/api/login", LoginHandler),
     Route("/api/login/{user_id}", PingHandler),
     Route("/api/login/{user_id}/{application_id}", PingHandler),
     Route("/api/logout", LogoutHandler),
+    Route("/api/passwordless/start", PasswordlessStartHandler),
+    Route("/api/passwordless/send", PasswordlessSendHandler),
+    Route("/api/passwordless/login", PasswordlessLoginHandler),
 ]

@@ -7,16 +7,20 @@ from identity.errors import Invalid
 from identity.operations.messaging import user_views
 from identity.operations.users import registrations as operations
 from identity.operations.verification import verification_responses
-from identity.web.api.users import UserFamilyHandler
-from identity.web.base_handlers import Route
+from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _SCHEMA = operations.SCHEMA
 _ANSWER = f"{_SCHEMA}#registration"
 
 
-class RegistrationFamilyHandler(UserFamilyHandler):
-    """Shared by the three paths of registrations."""
+class NewRegistrationHandler(ApiHandler):
+    """`/api/user/registration`: a new user with a registration."""
+
+    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create the user and the registration."""
+        return await self.register(call, body, None)
 
     async def register(
         self, call: Call, body: Document, user_id: str | None, application_id: str | None = None
@@ -32,16 +36,7 @@ class RegistrationFamilyHandler(UserFamilyHandler):
         return Reply(answer)
 
 
-class NewRegistrationHandler(RegistrationFamilyHandler):
-    """`/api/user/registration`: a new user with a registration."""
-
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")
-    async def post(self, call: Call, body: Document) -> Reply:
-        """Create the user and the registration."""
-        return await self.register(call, body, None)
-
-
-class UserRegistrationsHandler(RegistrationFamilyHandler):
+class UserRegistrationsHandler(NewRegistrationHandler):
     """`/api/user/registration/{userId}`: the application is named in the body."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer="api/registration-with-token.response.json")

@@ -1,4 +1,4 @@
-"""Health, status, version and metrics."""
+"""The instance: health, status, version, metrics, features, integrations and the system configuration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import prometheus_client
 from identity.call import AnonymousCaller, ApiKeyCaller, Call, Document
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.operations import status as operations
+from identity.operations.configuration import integrations, reactor, system_configuration
+from identity.operations.objects import crud
+from identity.store.system_settings import DOCUMENT_ID
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Endpoint, Reply, Tenancy, endpoint
+from identity.web.crud import ResourceHandler
+from identity.web.endpoint import Access, Endpoint, Reply, Tenancy, calls, endpoint
+
+_SCHEMA = "{resource.schema}"
+_ANSWER = "{resource.schema}#{resource.name}"
 
 
 class HealthHandler(ApiHandler):
@@ -94,12 +101,74 @@ class MetricsHandler(ApiHandler):
         return Reply(text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
 
 
+class SingleObjectHandler(ResourceHandler):
+    """The object."""
+
+    verbs = {"GET": "retrieve", "PUT": "update", "PATCH": "patch"}
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
+    async def get(self, call: Call) -> Reply:
+        """Retrieve."""
+        return await self.respond(await crud.retrieve(self.services, call, self.resource, DOCUMENT_ID))
+
+    @endpoint(access=Access.API_KEY, raw_body=True, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
+    async def put(self, call: Call, body: Document) -> Reply:
+        """Replace."""
+        return await self.respond(await crud.update(self.services, call, self.resource, body, DOCUMENT_ID))
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, takes=_SCHEMA, answer=_ANSWER)
+    async def patch(self, call: Call) -> Reply:
+        """Change parts."""
+        kind, patch = self.patch_body()
+        return await self.respond(await crud.patch(self.services, call, self.resource, kind, patch, DOCUMENT_ID))
+
+
+class ReactorHandler(ApiHandler):
+    """The enabled features; license keys of clients are ignored."""
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION, answer="api/reactor.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Retrieve the enabled features."""
+        return Reply({"status": reactor.status(self.services)})
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def post(self, call: Call) -> Reply:
+        """Activate, which is a no-op."""
+        return Reply()
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def put(self, call: Call) -> Reply:
+        """Regenerate the keys, which is a no-op."""
+        return Reply()
+
+    @endpoint(access=Access.API_KEY, tenancy=Tenancy.BY_OPERATION)
+    async def delete(self, call: Call) -> Reply:
+        """Deactivate, which is a no-op: the setting `license.features` decides."""
+        return Reply()
+
+
+class ReactorMetricsHandler(ApiHandler):
+    """The metrics of the reactor."""
+
+    get = calls(
+        reactor.metrics,
+        "Retrieve the number of users with breached passwords, by tenant.",
+        wrapper="metrics",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="api/reactor-metrics.response.json",
+    )
+
+
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
-    """Return the routes of this module."""
+    """Return the routes of this module; `registry` has the metrics of the process."""
     return [
         Route("/api/health", HealthHandler),
         Route("/api/status", StatusHandler),
         Route("/api/system/reindex", ReindexHandler),
         Route("/api/system/version", VersionHandler),
         Route("/api/prometheus/metrics", MetricsHandler, {"registry": registry}),
+        Route("/api/integration", SingleObjectHandler, {"resource": integrations.RESOURCE}),
+        Route("/api/system-configuration", SingleObjectHandler, {"resource": system_configuration.RESOURCE}),
+        Route("/api/reactor", ReactorHandler),
+        Route("/api/reactor/metrics", ReactorMetricsHandler),
     ]

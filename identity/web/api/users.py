@@ -1,14 +1,16 @@
-"""/api/user: users and their search."""
+"""/api/user: users, their search, and the deletion of many at once."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.domain.objects.search import whole_number
 from identity.domain.users.users import LOGIN_ID_TYPES
 from identity.operations.messaging import user_views
 from identity.operations.objects import user_lookup
 from identity.operations.password_changes import password_api
+from identity.operations.users import user_deletions
 from identity.operations.users import users as operations
 from identity.operations.verification import verification_api, verification_responses
 from identity.web.api.login import LoginApiHandler
@@ -135,7 +137,43 @@ class UserHandler(UserFamilyHandler):
         return Reply()
 
 
+class UserBulkHandler(ApiHandler):
+    """`/api/user/bulk`."""
+
+    @endpoint(
+        access=Access.API_KEY,
+        query={
+            "dryRun": "boolean",
+            "hardDelete": "boolean",
+            "limit": "integer",
+            "query": "text",
+            "queryString": "text",
+            "userId": "uuids",
+            "userIds": "uuids",
+        },
+        takes=user_deletions.REQUEST,
+        answer="api/user-delete.response.json",
+    )
+    async def delete(self, call: Call) -> Reply:
+        """Deactivate, or with `hardDelete` delete; the body takes precedence over the query."""
+        body = {name: value for name, value in self.optional_body().items() if value is not None}
+        request = {**self._query_members(), **body}
+        return Reply(await user_deletions.delete(self.services, call, request))
+
+    def _query_members(self) -> Document:
+        query = self.query()
+        found: Document = {**self.given_parameters("query", "queryString")}
+        found |= {name: self.flag(name) for name in ("dryRun", "hardDelete") if query.get(name)}
+        if user_ids := [*self.texts("userId"), *self.texts("userIds")]:
+            found["userIds"] = user_ids
+        if limit := query.get("limit"):
+            number = whole_number(limit)
+            found["limit"] = limit if number is None else number
+        return found
+
+
 ROUTES = [
+    Route("/api/user/bulk", UserBulkHandler),
     Route("/api/user", UsersHandler),
     Route(
         "/api/user/search",

@@ -1,4 +1,4 @@
-"""/api/webhook beyond the generic operations: test, resend, recovery, status and secret. An extension of our own."""
+"""/api/webhook beyond the generic operations (an extension of our own), and the logs of events and attempts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from identity.operations.objects import crud
 from identity.operations.webhooks import webhook_deliveries, webhook_event_logs
 from identity.resources import WEBHOOK
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, calls, endpoint
+from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _MOST_RESULTS = 1000
+_EVENT_LOG_CRITERIA: Query = {
+    "end": "instant",
+    "event": "text",
+    "eventResult": "text",
+    "eventType": "text",
+    "numberOfResults": "integer",
+    "orderBy": "text",
+    "start": "instant",
+    "startRow": "integer",
+}
 
 
 class TestHandler(ApiHandler):
@@ -93,6 +103,49 @@ class SecretHandler(ApiHandler):
     delete = calls(webhook_deliveries.remove_secret, "Delete the secret.")
 
 
+class EventLogHandler(ApiHandler):
+    """A sent event."""
+
+    @endpoint(access=Access.API_KEY, answer="api/webhook-event-log.json")
+    async def get(self, call: Call, webhook_event_log_id: str) -> Reply:
+        """Retrieve the event with its delivery attempts."""
+        return Reply({"webhookEventLog": await webhook_event_logs.retrieve(self.services, webhook_event_log_id)})
+
+
+class AttemptLogHandler(ApiHandler):
+    """A delivery attempt."""
+
+    @endpoint(access=Access.API_KEY, answer="api/webhook-attempt-log.json")
+    async def get(self, call: Call, webhook_attempt_log_id: str) -> Reply:
+        """Retrieve the attempt."""
+        return Reply(
+            {"webhookAttemptLog": await webhook_event_logs.retrieve_attempt(self.services, webhook_attempt_log_id)}
+        )
+
+
+class EventLogSearchHandler(ApiHandler):
+    """Search of sent events, by query or by body, with the same names."""
+
+    @endpoint(access=Access.API_KEY, query=_EVENT_LOG_CRITERIA, answer="api/webhook-event-log-search.response.json")
+    async def get(self, call: Call) -> Reply:
+        """Search by query parameters."""
+        return await self.found(call, self.query(), "")
+
+    @endpoint(
+        access=Access.API_KEY,
+        body="api/webhook-event-log-search.request.json",
+        answer="api/webhook-event-log-search.response.json",
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Search by a JSON body."""
+        return await self.found(call, body["search"], "search.")
+
+    async def found(self, call: Call, criteria: Document, prefix: str) -> Reply:
+        """Search by criteria."""
+        total, events = await webhook_event_logs.search(self.services, call, criteria, prefix)
+        return Reply({"total": total, "webhookEventLogs": events})
+
+
 ROUTES = [
     Route("/api/webhook/resend", ResendHandler),
     Route("/api/webhook/{webhook_id}/dead-letter", DeadLettersHandler),
@@ -101,4 +154,7 @@ ROUTES = [
     Route("/api/webhook/{webhook_id}/secret", SecretHandler),
     Route("/api/webhook/{webhook_id}/status", StatusHandler),
     Route("/api/webhook/{webhook_id}/test", TestHandler),
+    Route("/api/system/webhook-event-log/search", EventLogSearchHandler),
+    Route("/api/system/webhook-event-log/{webhook_event_log_id}", EventLogHandler),
+    Route("/api/system/webhook-attempt-log/{webhook_attempt_log_id}", AttemptLogHandler),
 ]

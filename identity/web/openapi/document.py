@@ -1,4 +1,4 @@
-"""The OpenAPI document: every route of the API and of the protocols, without the pages."""
+"""`/api/openapi.json`: every route of the API and of the protocols, without the pages, in OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from identity import __version__
-from identity.call import Document
+from identity.call import Call, Document
 from identity.operations.api.discovery import JsonDocument
-from identity.web.base_handlers import Route
+from identity.web.base_handlers import ApiHandler, Route
+from identity.web.cross_origin import CrossOriginAccess
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.openapi import operations, texts
 from identity.web.openapi.components import Components
 from identity.web.openapi.examples import Examples
@@ -65,3 +67,24 @@ class PreparedDocument:
         if self._build is None:
             self._build = asyncio.create_task(asyncio.to_thread(lambda: JsonDocument(build(self._routes()))))
         return await asyncio.shield(self._build)
+
+
+class OpenApiHandler(ApiHandler):
+    """The OpenAPI document, which is public."""
+
+    document: PreparedDocument
+    cross_origin = CrossOriginAccess.OPEN
+
+    @endpoint(
+        access=Access.PUBLIC,
+        tenancy=Tenancy.BY_OPERATION,
+        answer={200: "api/openapi.response.json", 304: None},
+    )
+    async def get(self, call: Call) -> Reply:
+        """The description of the API in OpenAPI 3.1."""
+        return self.prepared_reply(await self.document.get(), "public, max-age=300")
+
+
+def routes(every: Callable[[], Sequence[Route]]) -> list[Route]:
+    """Return the route of the document of `every` route."""
+    return [Route("/api/openapi.json", OpenApiHandler, {"document": PreparedDocument(every)})]
