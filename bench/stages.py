@@ -30,7 +30,7 @@ OTHER: Final = "event loop, tasks, futures"
 STAGES: Final[Mapping[str, str]] = {
     "send the response (system call)": r"write_to_fd \(",
     "Tornado: handler and response": r"write_headers \(tornado/http1connection|\(tornado/web\.py",
-    "Tornado: read and parse": r"\((tornado/|identity/web/(http_server|routing|body_limits))",
+    "Tornado: read and parse": r"\((tornado/|identity/web/(http_server|routing))",
     "access log and metrics": r"_RequestLog|\((identity/logs|structlog/|prometheus_client/)",
     "permission, tenant, API key": r"\(identity/(web/authentication|permissions)\.py",
     "handler: context, checks, reply": r"\(identity/(web/|call|request_facts|errors)",

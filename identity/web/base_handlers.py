@@ -24,15 +24,14 @@ from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
 from identity.store.outages import OUTAGES
-from identity.web import authentication, client_certificates, cross_origin, internal_requests, method_override
+from identity.web import authentication, cross_origin, internal_requests
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Endpoint, Method, Parameters, Reply, Tenancy
-from identity.web.error_bodies import errors_body
 from identity.web.in_flight import InFlight
-from identity.web.request import RequestReader
+from identity.web.request import RequestReader, is_method_override
 from identity.web.request_context import RequestContext
-from identity.web.response import ResponseWriter
+from identity.web.response import ResponseWriter, errors_body
 
 _log = structlog.get_logger(__name__)
 
@@ -235,7 +234,7 @@ class BaseHandler(RequestReader, ResponseWriter):
         settings = self.services.config.mutual_tls
         if not settings.enabled:
             return None
-        return client_certificates.read(self.request, self.addresses, settings.certificate_header)
+        return self.addresses.client_certificate(self.request, settings.certificate_header)
 
     def access_entry(self) -> dict[str, Any]:
         """Return what the access log records about the caller, the client, the user, and the reason of a refusal."""
@@ -285,7 +284,7 @@ class ApiHandler(BaseHandler):
 
     def initialize(self, **arguments: Any) -> None:
         """Apply the method override before anything reads the method: routing, permissions, CORS, audit log."""
-        if method_override.is_patch(self.request):
+        if is_method_override(self.request):
             self.request.method = "PATCH"
         super().initialize(**arguments)
 

@@ -1,15 +1,21 @@
-"""Client addresses and base URLs behind proxies: forwarded headers count only from trusted proxies."""
+"""Client addresses, certificates and base URLs behind proxies, whose headers count only from trusted proxies."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
 import ipaddress
 import random
 import re
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import unquote
 
+import structlog
 from tornado.httputil import HTTPServerRequest
+
+_log = structlog.get_logger(__name__)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -24,6 +30,9 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 
 # Matches no trusted proxy, and no entry of an access list except its default.
 _UNKNOWN = str(ipaddress.IPv4Address(0))
+
+_MAXIMUM_CERTIFICATE: Final = 16_384
+_PEM = re.compile(r"\s*-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----\s*")
 
 
 class ClientAddresses:
@@ -67,6 +76,19 @@ class ClientAddresses:
         """Return whether the peer of the connection is one of our proxies, whose headers count."""
         return self._is_trusted(_canonical(request.remote_ip or "") or "")
 
+    def client_certificate(self, request: HTTPServerRequest, header: str) -> bytes | None:
+        """Return the certificate of a mutual-TLS connection in DER form (RFC 8705), which `header` has.
+
+        None without one, and for a header that no trusted proxy sent.
+        """
+        values = request.headers.get_list(header)
+        if not values or not self.is_from_trusted_proxy(request):
+            return None
+        certificate = decode_certificate(values[0]) if len(values) == 1 else None
+        if certificate is None:
+            _log.warning("a proxy sent no certificate in its header", header=header, values=len(values))
+        return certificate
+
     def base_url(self, request: HTTPServerRequest) -> str:
         """Return the configured base URL, or else scheme and host of the request, as a trusted proxy reports them."""
         if self._base_url is not None:
@@ -104,3 +126,22 @@ def _parsed(text: str) -> str | None:
         return None
     mapped = getattr(ip, "ipv4_mapped", None)
     return str(mapped or ip)
+
+
+def decode_certificate(value: str) -> bytes | None:
+    """Return the DER form of a certificate in a header; None if it is malformed.
+
+    Two formats: base64 between colons (RFC 9440 section 2), and URL-encoded PEM (`$ssl_client_escaped_cert` of nginx).
+    """
+    value = value.strip()
+    if len(value) > _MAXIMUM_CERTIFICATE:
+        return None
+    if value.startswith(":"):
+        encoded = value[1:-1] if value.endswith(":") and len(value) > 1 else ""
+    else:
+        found = _PEM.fullmatch(unquote(value))
+        encoded = "" if found is None else "".join(found[1].split())
+    try:
+        return base64.b64decode(encoded, validate=True) or None
+    except binascii.Error:
+        return None

@@ -11,9 +11,9 @@ from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid, MethodNotAllowed
 from identity.operations.objects import crud
-from identity.web import streaming_lists
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint, redeclared
+from identity.web.response import list_reply
 
 _SCHEMA = "{resource.schema}"
 _OBJECT = "{resource.schema}#{resource.name}"
@@ -66,7 +66,7 @@ class ResourceHandler(ApiHandler):
 
     async def respond_all(self, documents: AsyncIterator[Document]) -> Reply:
         """Return a list of any length."""
-        return await streaming_lists.reply(self.resource.plural, documents, self.to_response)
+        return await list_reply(self.resource.plural, documents, self.to_response)
 
     async def to_response(self, document: Document) -> Document:
         """Return the object as the caller may see it."""

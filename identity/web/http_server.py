@@ -2,6 +2,10 @@
 
 Beyond Tornado's own checks (both lengths at once, malformed lengths, folded headers, several hosts) it refuses heads
 with bare line feeds, which proxies interpret differently, and responds to requests that are too large with a body.
+
+Imports may have larger bodies, with an API key that may make them, and one at a time: callers without a key cannot make
+the service buffer a hundred megabytes, and the next large body is read only after the last one was processed. Uploads,
+which are kept on the disk, do not wait for each other.
 """
 
 from __future__ import annotations
@@ -9,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import orjson
 import tornado.httpserver
@@ -30,8 +34,10 @@ from tornado.iostream import IOStream, StreamClosedError
 
 from identity.config.sections import Server as Settings
 from identity.errors import TooLarge
-from identity.web.body_limits import BODY_SECONDS, LargeBodyLimit
-from identity.web.error_bodies import errors_body
+from identity.services import Services
+from identity.store.outages import OUTAGES
+from identity.web import authentication
+from identity.web.response import errors_body
 
 # A body that is too large is read and discarded up to this size: closing while the client sends would reset the
 # connection, and the client would not receive the response.
@@ -47,6 +53,12 @@ _LENGTHS = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
 _LENGTH_LIST = re.compile(rb"\r\ncontent-length[ \t]*:[^\r\n]*,", re.IGNORECASE)
 
 ReadHead = Callable[..., asyncio.Future[bytes]]
+LARGE_BODY_PATHS: Final = frozenset({"/api/user/import", "/api/user/refresh-token/import"})
+BODY_SECONDS: Final = 300
+"""The time in which a large body must arrive."""
+
+MayUpload = Callable[[Services, HTTPHeaders], Awaitable[bool]]
+"""Returns whether the sender of a request may upload a file."""
 
 
 def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
@@ -209,3 +221,54 @@ class _Bounded(HTTPMessageDelegate):
 
 async def _nothing() -> None:
     """Return an awaitable for a delegate that needs none."""
+
+
+class LargeBodyLimit:
+    """The limit of large bodies in this process; bodies up to `ordinary_bytes` are not concerned.
+
+    `uploads` are the paths of streamed uploads, each with its check.
+    """
+
+    def __init__(self, services: Services, uploads: Mapping[str, MayUpload]) -> None:
+        self._services = services
+        self._uploads = uploads
+        self.ordinary_bytes = services.config.server.max_body_bytes
+        self.bytes = max(self.ordinary_bytes, services.config.server.max_import_bytes)
+        self._slot = asyncio.Semaphore(1)
+
+    def applies_to(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+        """Return whether a request may have a large body, and has one or states no length."""
+        if start_line.method != "POST" or _path(start_line) not in {*LARGE_BODY_PATHS, *self._uploads}:
+            return False
+        length = headers.get("Content-Length", "")
+        return not length.isdecimal() or self.ordinary_bytes < int(length[:19])
+
+    async def acquire(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Callable[[], None] | None:
+        """Wait for the slot of a large body; return its release, or None for a caller without permission."""
+        authorization, now = headers.get("Authorization", ""), self._services.clock.now()
+        endpoint = _path(start_line)
+        try:
+            if endpoint in self._uploads:
+                return _release_nothing if await self._uploads[endpoint](self._services, headers) else None
+            if not await authentication.may_call(self._services, authorization, now, endpoint, start_line.method):
+                return None
+        except OUTAGES:
+            return None
+        await self._slot.acquire()
+        is_released = False
+
+        def release() -> None:
+            nonlocal is_released
+            if not is_released:
+                is_released = True
+                self._slot.release()
+
+        return release
+
+
+def _path(start_line: RequestStartLine) -> str:
+    return start_line.path.partition("?")[0].rstrip("/")
+
+
+def _release_nothing() -> None:
+    """Release an upload, which holds no slot."""

@@ -1,12 +1,13 @@
-"""Reading requests: path, query and body, as the endpoint declares them."""
+"""Reading requests: method, path, query and body, as the endpoint declares them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import tornado.web
+from tornado.httputil import HTTPServerRequest
 
 from identity.call import ApiKeyCaller, Caller, Document
 from identity.domain.objects import event_info
@@ -15,6 +16,8 @@ from identity.errors import Invalid
 from identity.ids import parse_id
 from identity.web import json_body
 from identity.web.endpoint import Endpoint, Parameters, Query, require_declared
+
+_METHOD_OVERRIDE: Final = "X-HTTP-Method-Override"
 
 
 class RequestReader(tornado.web.RequestHandler):
@@ -136,3 +139,14 @@ class RequestReader(tornado.web.RequestHandler):
     def is_flag_set(self, name: str, body: Document) -> bool:
         """Return whether a flag is set in the query or in the body. Raises Invalid as `flag`."""
         return self.flag(name) or body.get(name, False) is True
+
+
+def is_method_override(request: HTTPServerRequest) -> bool:
+    """Return whether a POST request is to be handled as PATCH, for clients such as Java's HttpURLConnection.
+
+    The header `X-HTTP-Method-Override` is honored on requests that carry an Authorization header, and only with the
+    value PATCH. Every other use has no effect: the request keeps its method.
+    """
+    if request.method != "POST" or not request.headers.get("Authorization", "").strip():
+        return False
+    return request.headers.get_list(_METHOD_OVERRIDE) == ["PATCH"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from http.cookies import Morsel, SimpleCookie
 from typing import Any, ClassVar
 
@@ -15,7 +16,8 @@ import tornado.web
 from tornado.httputil import HTTPHeaders, format_timestamp
 from tornado.iostream import StreamClosedError
 
-from identity.errors import MethodNotAllowed, ServiceError
+from identity.call import Document
+from identity.errors import Invalid, LambdaFailed, LoopDetected, MethodNotAllowed, ServiceError, TooLarge, Unavailable
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.endpoint import Reply
 from identity.web.in_flight import InFlight
@@ -36,6 +38,19 @@ _DEFAULT_HEADERS = {
 }
 
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+
+_GENERAL_CODES = {
+    TooLarge.status: "[TooLarge]",
+    Unavailable.status: "[Unavailable]",
+    504: "[WebhookTransactionException]",
+    LoopDetected.status: "[LoopDetected]",
+    LambdaFailed.status: "[LambdaFailed]",
+}
+
+LIST_PIECE = 50
+"""The number of objects that are read and rendered at a time, while other requests wait."""
+
+ToResponse = Callable[[Document], Awaitable[Document]]
 
 
 class ResponseWriter(tornado.web.RequestHandler):
@@ -198,3 +213,44 @@ class ResponseWriter(tornado.web.RequestHandler):
 def _date(unix_seconds: int) -> str:
     """Return the value of the Date header."""
     return format_timestamp(unix_seconds)
+
+
+def errors_body(error: ServiceError) -> Document | None:
+    """Return the published Errors JSON of an error, or None where the body is empty."""
+    if isinstance(error, Invalid):
+        body: Document = {}
+        for field in error.fields:
+            entry = {"code": field.code, "message": field.message}
+            body.setdefault("fieldErrors", {}).setdefault(field.path, []).append(entry)
+        if error.general:
+            body["generalErrors"] = [{"code": e.code, "message": e.message} for e in error.general]
+        return body
+    code = _GENERAL_CODES.get(error.status)
+    return None if code is None else {"generalErrors": [{"code": code, "message": error.message or code}]}
+
+
+async def list_reply(name: str, documents: AsyncIterator[Document], to_response: ToResponse) -> Reply:
+    """Return the reply `{name: [...]}` with all documents; a long list is sent while it is read."""
+    first = await _next_list_piece(documents, to_response)
+    if len(first) < LIST_PIECE:
+        return Reply({name: first})
+    return Reply(pieces=_list_pieces(name, first, documents, to_response))
+
+
+async def _list_pieces(
+    name: str, first: list[Document], documents: AsyncIterator[Document], to_response: ToResponse
+) -> AsyncGenerator[bytes, None]:
+    yield b"{" + orjson.dumps(name) + b":[" + orjson.dumps(first, option=orjson.OPT_SORT_KEYS)[1:-1]
+    while piece := await _next_list_piece(documents, to_response):
+        yield b"," + orjson.dumps(piece, option=orjson.OPT_SORT_KEYS)[1:-1]
+        await asyncio.sleep(0)
+    yield b"]}"
+
+
+async def _next_list_piece(documents: AsyncIterator[Document], to_response: ToResponse) -> list[Document]:
+    piece: list[Document] = []
+    async for document in documents:
+        piece.append(await to_response(document))
+        if len(piece) == LIST_PIECE:
+            break
+    return piece

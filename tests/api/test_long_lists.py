@@ -10,11 +10,11 @@ import pytest
 import structlog
 
 from identity.ids import new_id
-from identity.web import streaming_lists
+from identity.web import response
 from tests import internals
 from tests.conftest import SUPER_KEY
 
-COUNT = 2 * streaming_lists.PIECE + 7
+COUNT = 2 * response.LIST_PIECE + 7
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ async def test_long_list_is_complete_and_in_order(tenant_api, many, query, first
 
 
 async def test_list_of_exactly_one_chunk_is_complete(service, tenant_api, many, tenant) -> None:
-    surplus = [row["id"] for row in many if row["active"]][streaming_lists.PIECE :]
+    surplus = [row["id"] for row in many if row["active"]][response.LIST_PIECE :]
     await internals.store(service, "applications").delete_all(tenant["id"], {"_id": {"$in": surplus}})
-    assert len((await tenant_api.get("/api/application")).json()["applications"]) == streaming_lists.PIECE
+    assert len((await tenant_api.get("/api/application")).json()["applications"]) == response.LIST_PIECE
 
 
 async def test_short_list_is_not_streamed(tenant_api) -> None:

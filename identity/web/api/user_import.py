@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from identity.call import Call, Document
 from identity.domain.objects import request_members
 from identity.operations.users import refresh_token_import, user_import
-from identity.web import streaming_json
+from identity.web import json_body
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, endpoint
 
@@ -47,7 +47,7 @@ class LongBodyHandler(ApiHandler):
                 self._ignored += [(name, number, *path) for path in request_members.ignored(wrapped, item)]
             take(item)
 
-        rest = await streaming_json.read(self.request.body, name, examine)
+        rest = await json_body.read_long_list(self.request.body, name, examine)
         self.note_event_info(rest)
         return rest
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from identity.call import Call, Document
 from identity.errors import NotFound
-from identity.web import page_templates
+from identity.web import page_files
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.oauth2.oauth_handlers import PageHandler
@@ -107,7 +107,7 @@ def _with_code(text: str) -> Markup:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = page_templates.environment(_HERE / "templates")
+    environment = page_files.environment(_HERE / "templates")
     environment.filters["with_code"] = _with_code
     return environment
 

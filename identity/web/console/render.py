@@ -12,7 +12,7 @@ from typing import Any, Final
 import jinja2
 import orjson
 
-from identity.web import page_templates, static_files
+from identity.web import page_files
 from identity.web.console import form_steps
 from identity.web.endpoint import Reply
 
@@ -43,8 +43,8 @@ def fragment(template: str, **values: Any) -> bytes:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = page_templates.environment(_HERE / "templates")
-    environment.globals["asset"] = functools.partial(static_files.path, "console")
+    environment = page_files.environment(_HERE / "templates")
+    environment.globals["asset"] = functools.partial(page_files.path, "console")
     environment.globals["with_query"] = with_query
     environment.globals["step_types"] = form_steps.TYPES
     environment.filters.update({"instant": instant, "minute": minute, "pretty": pretty, "text": text})

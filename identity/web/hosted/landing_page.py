@@ -9,7 +9,7 @@ from identity.errors import NotFound
 from identity.operations.clients import clients
 from identity.operations.configuration import themes
 from identity.operations.sessions import sso_sessions
-from identity.web import static_files
+from identity.web import page_files
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.hosted import page_theme, render
@@ -46,11 +46,11 @@ class StaticHandler(PageHandler):
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call, name: str) -> Reply:
         """Serve the current version of a file. Raises NotFound for another version."""
-        found = static_files.names(self.folder).get(name)
+        found = page_files.names(self.folder).get(name)
         if found is None:
             raise NotFound
-        headers = {"Content-Type": static_files.content_type(found), "Cache-Control": _FOR_EVER}
-        return Reply(static_files.content(self.folder, found), headers=headers)
+        headers = {"Content-Type": page_files.content_type(found), "Cache-Control": _FOR_EVER}
+        return Reply(page_files.content(self.folder, found), headers=headers)
 
 
 class FaviconHandler(PageHandler):
@@ -59,8 +59,8 @@ class FaviconHandler(PageHandler):
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
     async def get(self, call: Call) -> Reply:
         """Serve the icon of the pages."""
-        headers = {"Content-Type": static_files.content_type("favicon.svg"), "Cache-Control": _ONE_DAY}
-        return Reply(static_files.content("hosted", "favicon.svg"), headers=headers)
+        headers = {"Content-Type": page_files.content_type("favicon.svg"), "Cache-Control": _ONE_DAY}
+        return Reply(page_files.content("hosted", "favicon.svg"), headers=headers)
 
 
 class ThemeFileHandler(PageHandler):

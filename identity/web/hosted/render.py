@@ -18,7 +18,7 @@ from markupsafe import Markup
 from identity.domain.captcha.captchas import Widget
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
-from identity.web import page_templates, static_files
+from identity.web import page_files
 from identity.web.endpoint import Reply
 from identity.web.hosted import themed_pages
 from identity.web.hosted.page_theme import PageTheme
@@ -100,8 +100,8 @@ class ConsentForm:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = page_templates.environment(_HERE / "templates", strips_blocks=False)
-    environment.globals["asset"] = functools.partial(static_files.path, "hosted")
+    environment = page_files.environment(_HERE / "templates", strips_blocks=False)
+    environment.globals["asset"] = functools.partial(page_files.path, "hosted")
     return environment
 
 

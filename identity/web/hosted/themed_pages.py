@@ -13,7 +13,7 @@ import structlog
 from identity.domain.configuration import page_templates
 from identity.domain.configuration.page_templates import PageEnvironment
 from identity.domain.messaging.template_budget import RenderError
-from identity.web import static_files
+from identity.web import page_files
 
 _log = structlog.get_logger(__name__)
 _FOLDER: Final = Path(__file__).resolve().parent / "templates"
@@ -37,5 +37,5 @@ def _environment(sources: tuple[tuple[str, str], ...]) -> PageEnvironment:
     environment = PageEnvironment(
         jinja2.ChoiceLoader([own, jinja2.PrefixLoader({page_templates.BUILTIN: builtin}), builtin])
     )
-    environment.globals["asset"] = functools.partial(static_files.path, "hosted")
+    environment.globals["asset"] = functools.partial(page_files.path, "hosted")
     return environment

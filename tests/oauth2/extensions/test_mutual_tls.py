@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.web import client_certificates
+from identity.web import client_address
 from tests import certificates, relying_party
 from tests.certificates import Certificate
 from tests.dpop import ClientKey
@@ -225,7 +225,7 @@ async def test_both_formats_are_read_and_others_ignored(api, http, certificate):
     "value", ["", ":" + "A" * 20_000 + ":", "-----BEGIN CERTIFICATE----------END CERTIFICATE-----"]
 )
 def test_values_that_are_no_certificate(value):
-    assert client_certificates.decode(value) is None
+    assert client_address.decode_certificate(value) is None
 
 
 @pytest.mark.requirement("oauth-12-38")

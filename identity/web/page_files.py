@@ -1,4 +1,4 @@
-"""The static files of the hosted pages and of the console, under paths that change with their content."""
+"""The files of the pages: templates, and static files under paths that change with their content."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+import jinja2
 
 from identity.ids import fingerprint
 
@@ -48,3 +50,20 @@ def names(folder: str) -> Mapping[str, str]:
 def _versioned(folder: str, name: str) -> str:
     stem, _, suffix = name.partition(".")
     return f"{stem}-{fingerprint(content(folder, name).decode())[:16]}.{suffix}"
+
+
+def environment(folder: Path, *, strips_blocks: bool = True) -> jinja2.Environment:
+    """Return the Jinja environment of a folder of templates.
+
+    It escapes values, refuses undefined ones, and keeps compiled templates. `strips_blocks` removes the indentation
+    before block tags.
+    """
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=strips_blocks,
+        auto_reload=False,
+        cache_size=-1,
+    )
