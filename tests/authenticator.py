@@ -6,6 +6,7 @@ It signs any data, including data that a browser would refuse.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -26,14 +27,17 @@ ORIGIN, RELYING_PARTY = "https://auth.example.com", "auth.example.com"
 
 Document = dict[str, Any]
 
-_RSA = rsa.generate_private_key(65537, 2048)
-"""Generating one takes long, and no test compares them."""
+
+@functools.cache
+def _rsa_key() -> rsa.RSAPrivateKey:
+    """Generating a key takes long, and no test compares two."""
+    return rsa.generate_private_key(65537, 2048)
 
 
 def _private_key(algorithm: int) -> Any:
     if algorithm == ES256:
         return ec.generate_private_key(ec.SECP256R1())
-    return ed25519.Ed25519PrivateKey.generate() if algorithm == EDDSA else _RSA
+    return ed25519.Ed25519PrivateKey.generate() if algorithm == EDDSA else _rsa_key()
 
 
 @dataclasses.dataclass

@@ -84,11 +84,18 @@ Build = Callable[..., AbstractAsyncContextManager[app.Service]]
 
 def pytest_configure() -> None:
     """Write bytecode in child processes, and run the fixtures' teardown on SIGTERM and SIGHUP as on Ctrl-C."""
-    gc.set_threshold(10_000, 20, 20)  # as run.py does; thousands of collected tests stay in memory
+    gc.disable()  # until the tests are collected: they stay in memory
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests from garbage collection, and collect as often as the service does."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 _LONG_TESTS: Final = ("tests/operator/", "tests/fuzz/", "tests/bench/")

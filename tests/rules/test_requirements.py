@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -70,15 +71,22 @@ def generator() -> ModuleType:
     return module
 
 
-REQUIREMENTS = {
-    requirement.id: requirement for section in generator().sections() for requirement in section.requirements
-}
-TESTS: dict[str, list[str]] = generator().marked_tests()
+@functools.cache
+def requirements() -> dict[str, Any]:
+    """Return the requirements by their ids."""
+    return {requirement.id: requirement for section in generator().sections() for requirement in section.requirements}
+
+
+@functools.cache
+def marked_tests() -> dict[str, list[str]]:
+    """Return the tests by the ids of their requirements; parsing all tests takes seconds."""
+    found: dict[str, list[str]] = generator().marked_tests()
+    return found
 
 
 def values(prefix: str) -> set[str]:
     """Return what follows a prefix of ids."""
-    return {name.removeprefix(prefix) for name in REQUIREMENTS if name.startswith(prefix)}
+    return {name.removeprefix(prefix) for name in requirements() if name.startswith(prefix)}
 
 
 def test_ids_are_unique() -> None:
@@ -87,16 +95,16 @@ def test_ids_are_unique() -> None:
 
 
 def test_ids_can_be_written_in_a_mark() -> None:
-    assert [name for name in REQUIREMENTS if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name)] == []
+    assert [name for name in requirements() if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name)] == []
 
 
 def test_every_requirement_is_a_sentence() -> None:
-    texts = [text for row in REQUIREMENTS.values() for text in (row.text, row.reason) if text is not None]
+    texts = [text for row in requirements().values() for text in (row.text, row.reason) if text is not None]
     assert [text for text in texts if not text.strip().endswith(".") or "\n" in text] == []
 
 
 def test_every_marked_requirement_exists() -> None:
-    assert {name: tests for name, tests in TESTS.items() if name not in REQUIREMENTS} == {}
+    assert {name: tests for name, tests in marked_tests().items() if name not in requirements()} == {}
 
 
 def test_marks_are_only_on_collected_tests_and_name_literal_ids() -> None:
@@ -114,20 +122,20 @@ def test_marks_are_only_on_collected_tests_and_name_literal_ids() -> None:
 
 
 def test_every_requirement_has_a_test_or_a_reason() -> None:
-    assert [name for name, row in REQUIREMENTS.items() if name not in TESTS and not row.reason] == []
+    assert [name for name, row in requirements().items() if name not in marked_tests() and not row.reason] == []
 
 
 def test_no_requirement_has_both_a_test_and_a_reason() -> None:
-    assert [name for name, row in REQUIREMENTS.items() if name in TESTS and row.reason] == []
+    assert [name for name, row in requirements().items() if name in marked_tests() and row.reason] == []
 
 
 @pytest.mark.parametrize("number", range(1, 72))
 def test_every_attack_has_a_requirement(number: int) -> None:
-    assert f"attack-{number}" in REQUIREMENTS
+    assert f"attack-{number}" in requirements()
 
 
 def test_every_event_type_has_a_requirement_with_a_test() -> None:
-    rows = [row for name, row in REQUIREMENTS.items() if name.startswith("event-") and name in TESTS]
+    rows = [row for name, row in requirements().items() if name.startswith("event-") and name in marked_tests()]
     named = {word for row in rows for word in re.findall(r"`([a-zA-Z.-]+)`", row.text)}
     assert EVENTS.keys() - named == set()
 
@@ -141,7 +149,7 @@ def test_every_error_and_reason_has_a_requirement() -> None:
 def test_a_test_of_each_error_finds_it_in_a_response() -> None:
     """The source of a marked test that sends requests contains the value, or a constant of its file does."""
     for prefix, value in error_values():
-        tests = TESTS.get(f"{prefix}{value}", ())
+        tests = marked_tests().get(f"{prefix}{value}", ())
         assert all(test.split("/")[1] in REQUEST_TESTS for test in tests), value
         if tests:
             assert any(value in texts_of_tests()[test] for test in tests), value
@@ -150,7 +158,9 @@ def test_a_test_of_each_error_finds_it_in_a_response() -> None:
 def test_errors_without_a_request_are_raised_nowhere() -> None:
     # interaction_required is an error, too, and is raised as one.
     never = [
-        value for prefix, value in error_values() if f"{prefix}{value}" not in TESTS and value not in values("error-")
+        value
+        for prefix, value in error_values()
+        if f"{prefix}{value}" not in marked_tests() and value not in values("error-")
     ]
     assert len(never) > 2
     raised, patterns = texts_of_modules()
