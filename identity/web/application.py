@@ -61,34 +61,29 @@ from identity.web.console import try_it as console_try_it
 from identity.web.console import user_export as console_user_export
 from identity.web.console import user_import as console_user_import
 from identity.web.console import webhook_pages as console_webhook_pages
-from identity.web.hosted import landing_page
+from identity.web.hosted import (
+    complete_registration,
+    consent,
+    device_pages,
+    landing_page,
+    passkeys,
+    passwordless,
+    register,
+    verification_gates,
+)
+from identity.web.hosted import two_factor as two_factor_pages
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
     authorize,
     callback,
-    complete_registration,
-    consent,
     device,
-    device_pages,
     discovery,
     hosted_backend,
-    introspect,
     logout,
-    not_registered,
-    par,
-    passwordless_pages,
-    register,
     register_client,
-    register_steps,
-    revoke,
-    start_idp_link,
     token,
-    two_factor_challenge,
-    two_factor_enable,
     userinfo,
-    verification_gates,
 )
-from identity.web.oauth2 import webauthn as webauthn_pages
 from identity.web.openapi import document
 from identity.web.routing import RoutedApplication
 from identity.web.self_service import (
@@ -115,23 +110,14 @@ _PROBES = frozenset({"/api/health", "/api/prometheus/metrics", "/api/status"})
 _PROTOCOL = (
     register_client,
     token,
-    introspect,
     userinfo,
     authorize,
     discovery,
     logout,
-    revoke,
-    par,
-    consent,
-    not_registered,
-    register,
-    register_steps,
-    complete_registration,
     device,
-    device_pages,
     hosted_backend,
+    callback,
 )
-"""Ordered by traffic: routes are matched in order."""
 
 _BEFORE_RESOURCES = (webhooks,)
 """Modules with paths that the pattern of a declared resource matches as well."""
@@ -164,12 +150,13 @@ _API = (
 )
 
 _PAGES = (
-    callback,
-    start_idp_link,
-    passwordless_pages,
-    webauthn_pages,
-    two_factor_challenge,
-    two_factor_enable,
+    consent,
+    register,
+    complete_registration,
+    device_pages,
+    passwordless,
+    passkeys,
+    two_factor_pages,
     verification_gates,
     registration_code,
     verify,

@@ -66,6 +66,11 @@ class Reply:
     reason: str = ""
 
 
+def redirect(location: str, cookies: Sequence[Morsel[str]] = ()) -> Reply:
+    """Return a redirect with status 302; 307 would send a password again."""
+    return Reply(status=302, headers={"Location": location}, cookies=cookies)
+
+
 Query = Mapping[str, Literal["text", "texts", "uuid", "uuids", "boolean", "integer", "instant"]]
 """The query parameters of a method by name, with their types (`texts` and `uuids` may be repeated)."""
 

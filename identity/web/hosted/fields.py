@@ -7,17 +7,16 @@ readers announce them in both places.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from identity.call import Document
 from identity.domain.captcha.captchas import Widget
 from identity.domain.passwords.password_policy import PasswordRules
 from identity.errors import FieldError, GeneralError
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, render
+from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.hosted.render import Cookies
+from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,29 +80,33 @@ def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: Pa
     return [dataclasses.replace(field, is_focused=field is focused) for field in found]
 
 
-def messages_without_field(errors: Iterable[FieldError], fields: Iterable[Field], theme: PageTheme) -> list[str]:
-    """Return the messages of errors for which the page has no field."""
-    names = {field.name for field in fields}
-    return [theme.find(error.code, error.message) for error in errors if error.path not in names]
-
-
-def general_messages(errors: Iterable[GeneralError], theme: PageTheme) -> list[str]:
-    """Return the messages of errors that belong to no field."""
-    return [theme.find(error.code, error.message or error.code) for error in errors]
+def with_refusal(
+    form: Form, errors: Sequence[FieldError], theme: PageTheme, general: Iterable[GeneralError] = ()
+) -> Form:
+    """Return the form with the errors of the previous submission at their fields, or else in its message."""
+    names = {field.name for field in form.fields}
+    messages = [theme.find(error.code, error.message or error.code) for error in general]
+    messages += [theme.find(error.code, error.message) for error in errors if error.path not in names]
+    return dataclasses.replace(form, fields=with_errors(form.fields, errors, theme), message=" ".join(messages))
 
 
 def page(
-    form: Form, theme: PageTheme, *, message: str = "", redirect_uri: str | None = None, cookies: Cookies = ()
+    handler: OAuth2Handler, form: Form, theme: PageTheme, *, message: str = "", redirect_uri: str | None = None
 ) -> Reply:
-    """Return the page. `message` is the key of a page text, `redirect_uri` where its response may lead."""
-    values: Mapping[str, Any] = {member.name: getattr(form, member.name) for member in dataclasses.fields(form)}
-    values = {
-        **values,
+    """Return the page; without an action, its form posts to the same path.
+
+    `message` is the key of a page text, `redirect_uri` where the response to the form may lead.
+    """
+    values = {member.name: getattr(form, member.name) for member in dataclasses.fields(form)}
+    values |= {
+        "action": form.action or handler.request.path,
         "message": theme.message(message) or form.message,
         "wrong": [field for field in form.fields if field.errors],
     }
-    reply = render.form("fields.html", values, theme, redirect_uri=redirect_uri, cookies=cookies)
-    return csrf.with_status(reply, message)
+    del values["hidden"]
+    return csrf.form_page(
+        handler, "fields.html", values, theme, form.hidden, redirect_uri=redirect_uri, message=message
+    )
 
 
 def password_hints(tenant: Document, theme: PageTheme) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The fields of forms as inputs of pages, with labels and errors of the theme.
+"""The fields of forms and the members of profiles as inputs of pages, with labels and errors of the theme.
 
 A text of the theme for the key of a field labels it, else its name does. A text for an option, such as `red`, replaces
 the option; `confirm.` and the key label the repeated value.
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.forms import field_keys, field_values
+from identity.domain.users.self_registration import RegistrationField
 from identity.errors import FieldError
-from identity.web.hosted import profile_inputs
 from identity.web.hosted.fields import Field
 from identity.web.hosted.page_theme import PageTheme
 
@@ -24,6 +24,30 @@ _KINDS: Final = {"date": "date", "email": "email"}
 _PLAIN: Final = ("text", "off")
 _LANGUAGES: Final = frozenset({"registration.preferredLanguages", "user.preferredLanguages"})
 _TIMEZONES: Final = frozenset({"registration.timezone", "user.timezone"})
+INPUTS: Final[Mapping[str, tuple[str, str]]] = {
+    "birthDate": ("date", "bday"),
+    "email": ("email", "email"),
+    "firstName": ("text", "given-name"),
+    "fullName": ("text", "name"),
+    "lastName": ("text", "family-name"),
+    "middleName": ("text", "additional-name"),
+    "mobilePhone": ("tel", "tel"),
+    "parentEmail": ("email", "off"),
+    "phoneNumber": ("tel", "tel"),
+    "preferredLanguages": ("select", "language"),
+    "username": ("text", "username"),
+}
+"""Member of a user -> type of its input, and its `autocomplete` attribute."""
+
+LANGUAGES: Final = (
+    ("ar", "العربية"), ("bg", "Български"), ("cs", "Čeština"), ("da", "Dansk"), ("de", "Deutsch"), ("el", "Ελληνικά"),
+    ("en", "English"), ("es", "Español"), ("et", "Eesti"), ("fi", "Suomi"), ("fr", "Français"), ("he", "עברית"),
+    ("hi", "हिन्दी"), ("hr", "Hrvatski"), ("hu", "Magyar"), ("id", "Bahasa Indonesia"), ("it", "Italiano"),
+    ("ja", "日本語"), ("ko", "한국어"), ("lt", "Lietuvių"), ("lv", "Latviešu"), ("nl", "Nederlands"), ("no", "Norsk"),
+    ("pl", "Polski"), ("pt", "Português"), ("pt_BR", "Português (Brasil)"), ("ro", "Română"), ("ru", "Русский"),
+    ("sk", "Slovenčina"), ("sl", "Slovenščina"), ("sv", "Svenska"), ("th", "ไทย"), ("tr", "Türkçe"),
+    ("uk", "Українська"), ("vi", "Tiếng Việt"), ("zh", "中文"),
+)  # fmt: skip
 
 
 def inputs(
@@ -108,14 +132,25 @@ def _autocomplete(field: Document, kind: str) -> str:
 def _profile_input(field: Document) -> tuple[str, str]:
     """Return the type and the `autocomplete` attribute of the input of a predefined key."""
     owner, _, member = field["key"].partition(".")
-    return profile_inputs.INPUTS.get(member, _PLAIN) if owner == "user" else _PLAIN
+    return INPUTS.get(member, _PLAIN) if owner == "user" else _PLAIN
 
 
 def _choices(field: Document, theme: PageTheme) -> Sequence[tuple[str, str]]:
     options = field["options"]
     if field["key"] in _LANGUAGES:
-        languages = dict(profile_inputs.LANGUAGES)
+        languages = dict(LANGUAGES)
         return [(option, languages.get(option, option)) for option in options or languages]
     if field["key"] in _TIMEZONES and not options:
         return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
     return [(option, theme.find(option, option)) for option in options]
+
+
+def profile_field(field: RegistrationField, value: str, theme: PageTheme) -> Field:
+    """Return the form field of a registration field; a language that is not listed is added to the choices."""
+    kind, autocomplete = INPUTS[field.member]
+    choices: tuple[tuple[str, str], ...] = LANGUAGES if kind == "select" else ()
+    if choices and value and value not in dict(choices):
+        choices = ((value, value), *choices)
+    return Field(
+        field.name, theme[f"user.{field.member}"], kind, autocomplete, value, field.is_required, choices=choices
+    )

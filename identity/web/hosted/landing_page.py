@@ -11,7 +11,7 @@ from identity.operations.configuration import themes
 from identity.operations.sessions import sso_sessions
 from identity.web import page_files
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint, redirect
 from identity.web.hosted import page_theme, render
 from identity.web.oauth2.oauth_handlers import PageHandler
 
@@ -88,7 +88,7 @@ class ChangePasswordHandler(PageHandler):
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={302: None})
     async def get(self, call: Call) -> Reply:
         """Redirect to the page that changes the password."""
-        return Reply(status=302, headers={"Location": "/account/password"})
+        return redirect("/account/password")
 
 
 class UnknownPathHandler(PageHandler):

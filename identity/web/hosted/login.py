@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 
 from identity.domain.captcha import captchas
 from identity.domain.login import login_outcomes
 from identity.domain.users import self_registration
-from identity.operations.authorization import passwordless, request_sources
+from identity.operations.authorization import passwordless
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import authorization_steps
 from identity.operations.login_transactions.authorization_steps import LoginPage, Problem
 from identity.operations.messaging import user_notifications
 from identity.operations.pages import passkey_login
+from identity.operations.pages.passkey_login import PasskeyBrowser
 from identity.operations.password_changes import password_changes
 from identity.operations.providers import authorization_redirect
+from identity.operations.sessions import sso_sessions
+from identity.operations.webauthn import known_browsers
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, page_theme, passkeys, render
+from identity.web.hosted import csrf, page_theme, render
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
 
 REMEMBER_COOKIE = "fusionauth.remember-device"
 """Remembers the state of the "keep me signed in" checkbox."""
@@ -48,30 +51,27 @@ _MESSAGES: Mapping[type[Problem], str] = {
 
 
 async def reply(
-    handler: OAuth2Handler,
+    handler: PageHandler,
     page: LoginPage,
     given: Mapping[str, str],
-    names: Collection[str],
     *,
     remember_device: bool = False,
     message: str = "",
 ) -> Reply:
-    """Return the page, whose form repeats the parameters of `given` that are in `names`.
+    """Return the page, whose form repeats the authorization request of `given`.
 
     `message` is the key of a page text that replaces that of the problem.
     """
     theme = await page_theme.load(handler, page.client.tenant, page.client.application, given)
     offer = await authorization_redirect.find_options(handler.services, page.client)
     token, cookie = csrf.issue(handler)
-    kept = request_sources.form_parameters(given)
-    repeated = tuple((name, kept[name]) for name in names if name in kept)
     is_by_mail = passwordless.is_offered(page.client)
-    base_url, cookies = handler.addresses.base_url(handler.request), passkeys.browser(handler, page.client)
+    base_url, cookies = handler.addresses.base_url(handler.request), passkey_browser(handler, page.client)
     has_passkeys = await passkey_login.is_offered(handler.services, page.client, base_url, cookies)
     form = render.LoginForm(
         application_name=page.client.application["name"],
         action=authorize_path(handler),
-        hidden=(*repeated, (csrf.FIELD, token)),
+        hidden=(*handler.request_parameters(given).items(), (csrf.FIELD, token)),
         redirect_uri=given["redirect_uri"],
         login_id=page.login_id,
         remember_device=remember_device,
@@ -80,15 +80,21 @@ async def reply(
         # If a provider manages the domain of the login id, its users have no password here.
         asks_password=bool(page.login_id) or not offer.manages_domains,
         offer=offer,
-        passwordless=url_with_request(handler, "passwordless", given, names) if is_by_mail else "",
+        passwordless=url_with_request(handler, "passwordless", given) if is_by_mail else "",
         captcha=captchas.find_widget(page.client.tenant),
         passkey=f"{base_path(handler)}/webauthn" if has_passkeys else "",
-        forgot=_forgot_url(page.client, given, names),
-        register=url_with_request(handler, "register", given, names)
+        forgot=_forgot_url(handler, page.client, given),
+        register=url_with_request(handler, "register", given)
         if self_registration.is_enabled(page.client.application)
         else "",
     )
     return csrf.with_status(render.login(form, theme, [cookie]), message)
+
+
+def passkey_browser(handler: PageHandler, client: Client) -> PasskeyBrowser:
+    """Return what identifies the browser of a request to the pages with passkeys."""
+    user_cookie = handler.cookie(known_browsers.cookie_name(client.tenant))
+    return PasskeyBrowser(handler.cookie(sso_sessions.COOKIE), user_cookie, csrf.browser(handler))
 
 
 def with_remember_cookie(handler: OAuth2Handler, reply: Reply, *, is_persistent: bool) -> Reply:
@@ -118,19 +124,16 @@ def authorize_path(handler: OAuth2Handler) -> str:
     return f"{base_path(handler)}/authorize"
 
 
-def url_with_request(handler: OAuth2Handler, page: str, given: Mapping[str, str], names: Iterable[str]) -> str:
+def url_with_request(handler: PageHandler, page: str, given: Mapping[str, str]) -> str:
     """Return the URL of another page of the login, such as `register`, with the authorization request."""
-    kept = request_sources.form_parameters(given)
-    query = {name: kept[name] for name in names if name in kept}
-    return f"{base_path(handler)}/{page}?{urllib.parse.urlencode(query)}"
+    return f"{base_path(handler)}/{page}?{urllib.parse.urlencode(handler.request_parameters(given))}"
 
 
-def _forgot_url(client: Client, given: Mapping[str, str], names: Iterable[str]) -> str:
+def _forgot_url(handler: PageHandler, client: Client, given: Mapping[str, str]) -> str:
     """Return the URL of the page for forgotten passwords; empty if no email template is configured."""
     if user_notifications.template_of(client.tenant, client.application, password_changes.FORGOT_TEMPLATE) is None:
         return ""
-    kept = request_sources.form_parameters(given)
-    query = {name: kept[name] for name in names if name in kept}
+    query = handler.request_parameters(given)
     if client.application["universalConfiguration"].get("universal"):
         query["tenantId"] = client.tenant_id
     return f"/password/forgot?{urllib.parse.urlencode(query)}"

@@ -1,110 +1,208 @@
-"""The registration page and the page that completes a profile: their fields, and the errors of the last attempt."""
+"""`/oauth2/register`: self-service registration in one page, or in the steps of a form; it continues the request."""
 
 from __future__ import annotations
 
 import dataclasses
+import urllib.parse
 from collections.abc import Mapping
+from typing import Any, Final
 
+from identity.call import Call, Document
 from identity.domain.captcha import captchas
-from identity.domain.forms import field_values
+from identity.domain.forms import field_keys, field_values
 from identity.domain.users import self_registration
-from identity.domain.users import users as user_rules
+from identity.errors import ServiceError
 from identity.operations.authorization import request_sources
+from identity.operations.captcha import verification
 from identity.operations.clients.clients import Client
-from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
-from identity.operations.pages.complete_registration_page import MissingFields
-from identity.operations.pages.registration_page import FormRejected
-from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, form_inputs, login, page_theme, profile_inputs, render
+from identity.operations.login_transactions import login_transactions
+from identity.operations.login_transactions.authorization_steps import Step, VerifiedClient
+from identity.operations.login_transactions.login_transactions import (
+    RegistrationTransaction,
+    TransactionEndedError,
+)
+from identity.operations.pages import registration_form_page, registration_page, registration_steps
+from identity.operations.pages.registration_form_page import NextStep, StepRejected
+from identity.operations.pages.registration_page import EmailSent, FormRejected
+from identity.web.endpoint import Reply, redirect
+from identity.web.hosted import csrf, fields, form_inputs, login, page_theme, register_form, render
 from identity.web.hosted.fields import Field, Form
+from identity.web.hosted.login_flow import LoginFlowHandler, TransactionPageHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.hosted.register_form import NOT_REJECTED, StepPage
+from identity.web.oauth2.oauth_handlers import (
+    AUTHORIZE_REQUEST,
+    PageHandler,
+    page_endpoint,
+    tenant_routes,
+)
+
+_FORM: Final = "oauth2/register.form.json"
+_REQUEST: Final = "oauth2/register-steps.request.json"
+_LAST: Final = 10**6
 
 
-async def reply(
-    handler: OAuth2Handler,
-    client: Client,
-    given: Mapping[str, str],
-    names: list[str],
-    *,
-    refused: FormRejected | None = None,
-    message: str = "",
-) -> Reply:
-    """Return the registration page, with the values of `given` and the authorization parameters in `names`.
+class RegisterHandler(LoginFlowHandler):
+    """The registration page, with the same query as the authorization endpoint."""
 
-    `message` is the key of a page text.
-    """
-    theme = await page_theme.load(handler, client.tenant, client.application, given)
-    token, cookie = csrf.issue(handler)
-    request = request_sources.form_parameters(given)
-    name = client.application["name"]
-    form = Form(
-        action=handler.request.path,
-        hidden=[*((key, request[key]) for key in names if key in request), (csrf.FIELD, token)],
-        title=theme.fill("register.title", name),
-        heading=theme["register.heading"],
-        lead=theme.fill("register.lead", name, strong=True),
-        submit=theme["register.submit"],
-        remember=given.get("rememberDevice") == "true",
-        captcha=captchas.find_widget(client.tenant),
-        links=[(theme["register.login"], login.url_with_request(handler, "authorize", given, names))],
-    )
-    form = _with_errors(form, _fields(client, given, theme), refused or FormRejected(), theme)
-    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=[cookie])
+    advice = "error.register"
+
+    @page_endpoint(query=AUTHORIZE_REQUEST)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page; no user is created."""
+        given, verified_client = await self.verify_registration(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
+        step = await registration_page.step_before_page(
+            self.services, call, verified_client, self.browser(from_outside=True)
+        )
+        if step is not None:
+            return await self.render_step(step, given)
+        if request_sources.must_reopen(given):
+            return await self.redirect_to_reopened(verified_client.client, given, self.request.path)
+        return await self.registration_page(verified_client.client, given)
+
+    @page_endpoint(form=_FORM)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Register the user; a form without a valid CSRF token shows the page again."""
+        form, verified_client = await self.verify_registration(call, form, tenant_id)
+        if not csrf.has_valid_token(self, form):
+            return await self.registration_page(verified_client.client, form, message=csrf.INVALID_TOKEN)
+        is_persistent = form.get("rememberDevice") == "true"
+        client = verified_client.client
+        if problem := await verification.find_problem(self.services, call, client.tenant, form):
+            return await self.registration_page(client, form, message=problem)
+        uses_form = self_registration.uses_form(client.application)
+        submit = registration_form_page.submit_first if uses_form else registration_page.register
+        outcome = await submit(self.services, call, verified_client, self.browser(), form, is_persistent=is_persistent)
+        if isinstance(outcome, StepRejected):
+            outcome = outcome.rejected
+        if isinstance(outcome, FormRejected):
+            return await self.registration_page(client, form, refused=outcome)
+        return await self.finished(client, form, outcome, is_persistent=is_persistent)
+
+    async def finished(
+        self, client: Client, given: Document, outcome: Step | EmailSent, *, is_persistent: bool
+    ) -> Reply:
+        """Return the step after a registration."""
+        if isinstance(outcome, EmailSent) and outcome.page_id:
+            query = {**self.request_parameters(given), "client_id": client.client_id, "tenantId": client.tenant_id}
+            return redirect(f"/email/code/{outcome.page_id}?{urllib.parse.urlencode(query)}")
+        if isinstance(outcome, EmailSent):
+            return await self.email_sent_page(client, given)
+        reply = await self.render_step(outcome, given)
+        return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
+
+    async def verify_registration(
+        self, call: Call, given: Document, tenant_id: str | None
+    ) -> tuple[Document, VerifiedClient]:
+        """Return the request and its client. Raises InvalidRequest if the application has no self-registration."""
+        given, verified_client = await self.verify_request(call, given, tenant_id)
+        registration_page.require_enabled(verified_client.client)
+        self.verified_client = verified_client
+        return given, verified_client
+
+    async def registration_page(
+        self, client: Client, given: Document, *, refused: FormRejected = NOT_REJECTED, message: str = ""
+    ) -> Reply:
+        """Return the page with the values of `given`, or the first step of the application's form.
+
+        `message` is the key of a page text.
+        """
+        if self_registration.uses_form(client.application):
+            return await register_form.reply_first(self, client, given, refused, message)
+        theme = await page_theme.load(self, client.tenant, client.application, given)
+        name = client.application["name"]
+        form = Form(
+            hidden=list(self.request_parameters(given).items()),
+            title=theme.fill("register.title", name),
+            heading=theme["register.heading"],
+            lead=theme.fill("register.lead", name, strong=True),
+            submit=theme["register.submit"],
+            fields=_fields(client, given, theme),
+            remember=given.get("rememberDevice") == "true",
+            captcha=captchas.find_widget(client.tenant),
+            links=[(theme["register.login"], login.url_with_request(self, "authorize", given))],
+        )
+        form = fields.with_refusal(form, form_inputs.localized(refused.fields, theme), theme, refused.general)
+        return fields.page(self, form, theme, message=message, redirect_uri=given["redirect_uri"])
+
+    async def email_sent_page(self, client: Client, given: Mapping[str, str]) -> Reply:
+        """Return the page after an email was sent; it is the same for a new address and for one in use."""
+        theme = await page_theme.load(self, client.tenant, client.application, given)
+        links = [(theme["selfService.login"], login.url_with_request(self, "authorize", given))]
+        return render.notice("registerSent", theme, links)
 
 
-async def reply_email_sent(handler: OAuth2Handler, client: Client, given: Mapping[str, str], names: list[str]) -> Reply:
-    """Return the page after an email was sent; it is the same for a new address and for one in use."""
-    theme = await page_theme.load(handler, client.tenant, client.application, given)
-    values = {
-        "title": theme["registerSent.title"],
-        "heading": theme["registerSent.heading"],
-        "text": theme["registerSent.text"],
-        "links": [(theme["selfService.login"], login.url_with_request(handler, "authorize", given, names))],
-    }
-    return render.form("notice.html", values, theme)
+class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
+    """A step of a registration whose transaction is stored."""
 
+    @page_endpoint(query=_REQUEST)
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show a step with its earlier answers; without a number, the first one that is not done."""
+        given = self.parameters(_REQUEST)
+        transaction = await self.find_transaction(call, given, tenant_id)
+        return await self.step_page(transaction, _number(given), transaction.draft.answers)
 
-async def reply_missing_fields(
-    handler: OAuth2Handler,
-    page: MissingFields,
-    transaction: AuthenticatedTransaction,
-    answers: Mapping[str, str],
-    *,
-    refused: FormRejected | None = None,
-    message: str = "",
-) -> Reply:
-    """Return the page that asks for missing profile data; `answers` are the rejected values.
+    @page_endpoint(form=_FORM)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Store the answers and continue; a form without a valid CSRF token shows the step again."""
+        transaction = await self.find_transaction(call, form, tenant_id)
+        number = _number(form)
+        if not csrf.has_valid_token(self, form):
+            return await self.step_page(transaction, number, transaction.draft.answers, message=csrf.INVALID_TOKEN)
+        outcome = await registration_form_page.submit(self.services, call, transaction, self.browser(), number, form)
+        client = transaction.client
+        if isinstance(outcome, NextStep):
+            return redirect(register_form.url(self, transaction, outcome.number))
+        if isinstance(outcome, StepRejected):
+            return await self.rejected_page(transaction, outcome, form)
+        is_persistent = transaction.draft.is_persistent
+        reply = await self.finished(
+            client, dict(transaction.verified_client.given), outcome, is_persistent=is_persistent
+        )
+        return self.without_transaction(reply, transaction)
 
-    `message` is the key of a page text.
-    """
-    client, given = page.client, transaction.verified_client.given
-    theme = await page_theme.load(handler, client.tenant, client.application, earlier=given, user=page.user)
-    token, cookie = csrf.issue(handler)
-    hidden = {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
-    name = client.application["name"]
-    form = Form(
-        action=handler.request.path,
-        hidden=[*hidden.items(), (csrf.FIELD, token)],
-        title=theme.fill("completeRegistration.title", name),
-        heading=theme["completeRegistration.heading"],
-        lead=theme.fill("completeRegistration.lead", name, strong=True),
-        submit=theme["completeRegistration.submit"],
-        notes=[theme.fill("device.signedIn", user_rules.primary_login_id(page.user), strong=True)],
-    )
-    missing = [profile_inputs.profile_field(field, answers.get(field.name, ""), theme) for field in page.missing.fields]
-    given_answers = field_values.read(page.missing.form_fields, answers)
-    missing += form_inputs.inputs(page.missing.form_fields, given_answers, theme)
-    form = _with_errors(form, missing, refused or FormRejected(), theme)
-    return fields.page(form, theme, message=message, redirect_uri=given["redirect_uri"], cookies=[cookie])
+    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> RegistrationTransaction:
+        """Find the registration of this browser."""
+        hints = self.tenant_hints(tenant_id, given)
+        cookie = self.cookie(login_transactions.COOKIE)
+        transaction = await registration_form_page.find(self.services, call, hints, given, cookie)
+        self.verified_client = transaction.verified_client
+        return transaction
 
+    async def rejected_page(self, transaction: RegistrationTransaction, outcome: StepRejected, form: Document) -> Reply:
+        """Return a step with its errors, for the new transaction if the old one was consumed."""
+        if outcome.transaction is not None:
+            new, answers = outcome.transaction, outcome.transaction.draft.answers
+            reply = await self.step_page(new, outcome.number, answers, rejected=outcome.rejected)
+            cookie = self.new_cookie(login_transactions.COOKIE, new.cookie)
+            return dataclasses.replace(reply, cookies=[*reply.cookies, cookie])
+        steps = await registration_steps.load(self.services, transaction.client)
+        answers = field_values.read(steps[outcome.number - 1].fields, form)
+        return await self.step_page(transaction, outcome.number, answers, rejected=outcome.rejected)
 
-def _with_errors(form: Form, form_fields: list[Field], refused: FormRejected, theme: PageTheme) -> Form:
-    """Return the form with its fields and the errors of a rejected form."""
-    form_fields = fields.with_errors(form_fields, form_inputs.localized(refused.fields, theme), theme)
-    messages = fields.general_messages(refused.general, theme)
-    messages += fields.messages_without_field(refused.fields, form_fields, theme)
-    return dataclasses.replace(form, fields=form_fields, message=" ".join(messages))
+    async def step_page(
+        self,
+        transaction: RegistrationTransaction,
+        number: int,
+        answers: Mapping[str, Any],
+        *,
+        rejected: FormRejected = NOT_REJECTED,
+        message: str = "",
+    ) -> Reply:
+        """Return a step that can be reached with the answers so far."""
+        steps = await registration_steps.load(self.services, transaction.client)
+        number = registration_steps.reachable(transaction.draft, steps, number)
+        has_password = field_keys.PASSWORD in transaction.draft.answers
+        verification = await register_form.find_verification(self.services, transaction, steps[number - 1])
+        page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password, verification)
+        return await register_form.reply_stored(self, page, transaction)
+
+    def refuse(self, error: ServiceError) -> None:
+        """Redirect the error; show an error page if the transaction ended, whose response may have been sent."""
+        if isinstance(error, TransactionEndedError):
+            PageHandler.refuse(self, error)
+        else:
+            super().refuse(error)
 
 
 def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[Field]:
@@ -114,9 +212,20 @@ def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[
     hint = given.get("login_hint", "") if first.member == "email" else ""
     hints = fields.password_hints(client.tenant, theme)
     found = [
-        profile_inputs.profile_field(first, given.get(first.name, hint), theme),
+        form_inputs.profile_field(first, given.get(first.name, hint), theme),
         Field(self_registration.PASSWORD, theme["register.password"], "password", "new-password", hints=hints),
     ]
     if application["registrationConfiguration"]["confirmPassword"]:
         found.append(Field(self_registration.CONFIRM, theme["register.confirm"], "password", "new-password"))
-    return [*found, *(profile_inputs.profile_field(field, given.get(field.name, ""), theme) for field in others)]
+    return [*found, *(form_inputs.profile_field(field, given.get(field.name, ""), theme) for field in others)]
+
+
+def _number(given: Document) -> int:
+    """Return the number of the requested step; the last one that can be reached if there is none."""
+    text = given.get(register_form.STEP, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else _LAST
+
+
+ROUTES = tenant_routes(
+    [("/oauth2/register", RegisterHandler), (f"/oauth2/{login_transactions.REGISTRATION_STEPS}", RegisterStepsHandler)]
+)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.domain.captcha import captchas
 from identity.domain.forms import field_values
-from identity.operations.authorization import request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import RegistrationTransaction
@@ -19,10 +17,11 @@ from identity.operations.pages.registration_steps import FormStep, Steps
 from identity.operations.pages.registration_verification import LoginIdVerification
 from identity.services import Services
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, form_inputs, login, page_theme
+from identity.web.hosted import fields, form_inputs, login, page_theme
 from identity.web.hosted.fields import Field, Form
+from identity.web.hosted.login_flow import TransactionPageHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.oauth_handlers import OAuth2Handler
+from identity.web.oauth2.oauth_handlers import PageHandler
 
 STEP: Final = "step"
 _RESEND_SECONDS: Final = 30
@@ -66,91 +65,58 @@ async def find_verification(
 
 
 async def reply_first(
-    handler: OAuth2Handler,
-    client: Client,
-    given: Mapping[str, str],
-    names: Sequence[str],
-    *,
-    rejected: FormRejected = NOT_REJECTED,
-    message: str = "",
+    handler: PageHandler, client: Client, given: Mapping[str, str], rejected: FormRejected, message: str
 ) -> Reply:
-    """Return the first step, whose form has the authorization parameters in `names`; nothing is stored yet."""
+    """Return the first step, whose form has the authorization request; nothing is stored yet."""
     theme = await page_theme.load(handler, client.tenant, client.application, given)
     steps = await registration_steps.load(handler.services, client)
     answers = field_values.read(steps[0].fields, given)
     if "user.email" in answers:
         answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
     page = StepPage(client, steps, 1, answers, rejected, message)
-    request = request_sources.form_parameters(given)
-    return _reply(
-        handler,
-        page,
-        theme,
-        given["redirect_uri"],
-        [(name, request[name]) for name in names if name in request],
-        [(theme["register.login"], login.url_with_request(handler, "authorize", given, list(names)))],
+    form = dataclasses.replace(
+        _form(page, theme),
+        hidden=list(handler.request_parameters(given).items()),
+        links=[(theme["register.login"], login.url_with_request(handler, "authorize", given))],
         remember=given.get("rememberDevice") == "true",
+        captcha=captchas.find_widget(client.tenant),
     )
+    return fields.page(handler, form, theme, message=message, redirect_uri=given["redirect_uri"])
 
 
-async def reply_stored(handler: OAuth2Handler, page: StepPage, transaction: RegistrationTransaction) -> Reply:
+async def reply_stored(handler: TransactionPageHandler, page: StepPage, transaction: RegistrationTransaction) -> Reply:
     """Return a step of a stored registration, with a link to the step before."""
-    given = transaction.verified_client.given
-    theme = await page_theme.load(handler, page.client.tenant, page.client.application, earlier=given)
-    hidden = list(_query(page.client, transaction.transaction_id, page.number).items())
-    before = url(handler, page.client, transaction.transaction_id, page.number - 1)
-    links = [(theme["form.back"], before)] if page.number > 1 else []
-    return _reply(handler, page, theme, given["redirect_uri"], hidden, links)
+    theme = await handler.load_theme(transaction)
+    form = dataclasses.replace(
+        _form(page, theme),
+        hidden=[*handler.transaction_parameters(transaction).items(), (STEP, str(page.number))],
+        links=[(theme["form.back"], url(handler, transaction, page.number - 1))] if page.number > 1 else [],
+    )
+    redirect_uri = transaction.verified_client.given["redirect_uri"]
+    return fields.page(handler, form, theme, message=page.message, redirect_uri=redirect_uri)
 
 
-def url(handler: OAuth2Handler, client: Client, transaction_id: str, number: int) -> str:
+def url(handler: TransactionPageHandler, transaction: RegistrationTransaction, number: int) -> str:
     """Return the URL of a step of a stored registration."""
     path = f"{login.base_path(handler)}/{login_transactions.REGISTRATION_STEPS}"
-    return f"{path}?{urllib.parse.urlencode(_query(client, transaction_id, number))}"
+    return f"{handler.page_url(path, transaction)}&{STEP}={number}"
 
 
-def _query(client: Client, transaction_id: str, number: int) -> dict[str, str]:
-    return {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction_id, STEP: str(number)}
-
-
-def _reply(
-    handler: OAuth2Handler,
-    page: StepPage,
-    theme: PageTheme,
-    redirect_uri: str,
-    hidden: Sequence[tuple[str, str]],
-    links: Sequence[tuple[str, str]],
-    *,
-    remember: bool | None = None,
-) -> Reply:
-    """Return the page of a step."""
-    token, cookie = csrf.issue(handler)
+def _form(page: StepPage, theme: PageTheme) -> Form:
+    """Return the form of a step."""
     name, total = page.client.application["name"], len(page.steps)
     hints = fields.password_hints(page.client.tenant, theme)
-    errors = form_inputs.localized(page.rejected.fields, theme)
     shown = form_inputs.inputs(page.steps[page.number - 1].fields, page.answers, theme, hints)
-    if page.has_password:
-        shown = form_inputs.with_optional_password(shown)
-    shown = fields.with_errors(shown, errors, theme)
-    messages = fields.general_messages(page.rejected.general, theme)
-    messages += fields.messages_without_field(errors, shown, theme)
     form = Form(
         title=theme.fill("register.title", name),
         heading=theme["register.heading"],
         lead=theme.fill("register.lead", name, strong=True),
         submit=theme["register.submit"] if page.number == total else theme["login.next"],
-        action=handler.request.path,
-        hidden=[*hidden, (csrf.FIELD, token)],
-        fields=shown,
-        message=" ".join(messages),
-        remember=remember,
-        links=links,
-        captcha=captchas.find_widget(page.client.tenant) if remember is not None else None,
+        fields=form_inputs.with_optional_password(shown) if page.has_password else shown,
         progress=theme.fill("form.step", f"{page.number} / {total}") if total > 1 else "",
     )
-    if page.verification is not None:
-        form = _with_verification(form, page.verification, theme)
-    return fields.page(form, theme, message=page.message, redirect_uri=redirect_uri, cookies=[cookie])
+    form = fields.with_refusal(form, form_inputs.localized(page.rejected.fields, theme), theme, page.rejected.general)
+    return form if page.verification is None else _with_verification(form, page.verification, theme)
 
 
 def _with_verification(form: Form, pending: PendingVerification, theme: PageTheme) -> Form:

@@ -13,19 +13,24 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+import structlog
 from markupsafe import Markup
 
 from identity.domain.captcha.captchas import Widget
+from identity.domain.configuration import page_templates
+from identity.domain.configuration.page_templates import PageEnvironment
+from identity.domain.messaging.template_budget import RenderError
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
 from identity.operations.authorization import hosted_backend_callback
 from identity.web import page_files
 from identity.web.endpoint import Reply
-from identity.web.hosted import themed_pages
 from identity.web.hosted.page_theme import PageTheme
 
 Cookies = Sequence[Morsel[str]]
 
-_HERE = Path(__file__).resolve().parent
+_log = structlog.get_logger(__name__)
+
+_TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _DESCRIBED = Markup(' aria-describedby="login-error"')
 _INVALID = Markup(' aria-invalid="true"')
@@ -59,21 +64,6 @@ class LoginForm:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LinkForm:
-    """The page of a pending link; `account` is the name of the account at the provider, if known."""
-
-    application_name: str
-    provider_name: str
-    account: str
-    action: str
-    hidden: tuple[tuple[str, str], ...]
-    redirect_uri: str
-    login_id: str = ""
-    message: str = ""
-    is_invalid: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class ScopeChoice:
     """A scope on the consent page: the name of its field, its texts, and whether it is selected."""
 
@@ -83,24 +73,9 @@ class ScopeChoice:
     is_checked: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConsentForm:
-    """The consent page of the user with this login id."""
-
-    application_name: str
-    action: str
-    hidden: tuple[tuple[str, str], ...]
-    redirect_uri: str
-    login_id: str
-    required: tuple[ScopeChoice, ...] = ()
-    optional: tuple[ScopeChoice, ...] = ()
-    unknown: tuple[ScopeChoice, ...] = ()
-    message: str = ""
-
-
 @functools.cache
 def _templates() -> jinja2.Environment:
-    environment = page_files.environment(_HERE / "templates", strips_blocks=False)
+    environment = page_files.environment(_TEMPLATES, strips_blocks=False)
     environment.globals["asset"] = functools.partial(page_files.path, "hosted")
     return environment
 
@@ -111,14 +86,9 @@ def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     plain = (_origin(url) for url in form.offer.plain_urls)
     targets = (*_form_targets(form.redirect_uri), *plain)
     policy = _policy(form_action=targets, image=images, connects=bool(form.passkey), captcha=form.captcha)
-    return _page("login.html", policy, _fields(form), theme, cookies)
-
-
-def link(form: LinkForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
-    """The page of a pending link."""
-    return _page(
-        "start_idp_link.html", _policy(form_action=_form_targets(form.redirect_uri)), _fields(form), theme, cookies
-    )
+    values = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
+    values |= problem_values(form.message, is_invalid=form.is_invalid)
+    return _page("login.html", policy, values, theme, cookies)
 
 
 def not_registered(application_name: str, other: str, theme: PageTheme) -> Reply:
@@ -126,13 +96,14 @@ def not_registered(application_name: str, other: str, theme: PageTheme) -> Reply
     return _page("not_registered.html", _policy(), {"application_name": application_name, "other": other}, theme)
 
 
-def consent(form: ConsentForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
-    """The consent page."""
-    fields = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
-    origin = _origin(form.redirect_uri)
-    policy = _policy(form_action=_form_targets(form.redirect_uri))
-    target = urllib.parse.urlsplit(form.redirect_uri).hostname or origin
-    return _page("consent.html", policy, fields | {"target": target}, theme, cookies)
+def target_name(redirect_uri: str) -> str:
+    """Return the name of the application to which a redirect URI leads: its host, or the scheme of a native one."""
+    return urllib.parse.urlsplit(redirect_uri).hostname or _origin(redirect_uri)
+
+
+def notice(key: str, theme: PageTheme, links: Iterable[tuple[str, str]] = ()) -> Reply:
+    """Return a page with the texts `<key>.title`, `.heading` and `.text`; the first link is a button."""
+    return form("notice.html", {**_notice_texts(key, theme), "links": list(links)}, theme)
 
 
 def form(
@@ -166,8 +137,8 @@ def error(body: Mapping[str, Any], status: int, advice: str, theme: PageTheme) -
 def status_page(status: int, theme: PageTheme) -> Reply:
     """Return the page for a status without further information, such as 404 for an unknown path."""
     key = _STATUS_TEXTS.get(status, "serverError")
-    values = {name: theme[f"{key}.{name}"] for name in ("title", "heading", "text")}
-    page = _page("notice.html", _policy(), {**values, "links": [(theme["status.start"], "/")]}, theme)
+    values = {**_notice_texts(key, theme), "links": [(theme["status.start"], "/")]}
+    page = _page("notice.html", _policy(), values, theme)
     return dataclasses.replace(page, status=status)
 
 
@@ -224,14 +195,19 @@ def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageThem
     hidden = values.get("hidden")
     languages = theme.language_choices(hidden) if template not in _TRANSIENT else []
     given = {"captcha": None, **values, "texts": theme, "languages": languages}
-    page = themed_pages.render(template, given, theme.theme_id, theme.templates) if theme.templates else None
+    page = _render_themed(template, given, theme) if theme.templates else None
     body = page if page is not None else _templates().get_template(template).render(given)
     return Reply(body.encode(), headers=headers, cookies=[*cookies, *theme.cookies])
 
 
-def _fields(form: LoginForm | LinkForm) -> dict[str, Any]:
-    described = (_DESCRIBED if form.message else Markup("")) + (_INVALID if form.is_invalid else Markup(""))
-    return {field.name: getattr(form, field.name) for field in dataclasses.fields(form)} | {"described": described}
+def _notice_texts(key: str, theme: PageTheme) -> dict[str, str]:
+    return {name: theme[f"{key}.{name}"] for name in ("title", "heading", "text")}
+
+
+def problem_values(message: str, *, is_invalid: bool) -> dict[str, Any]:
+    """Return the values of the template of the fields of a login, which refer to the message about a failure."""
+    described = (_DESCRIBED if message else Markup("")) + (_INVALID if is_invalid else Markup(""))
+    return {"message": message, "is_invalid": is_invalid, "described": described}
 
 
 def _form_targets(redirect_uri: str) -> tuple[str, ...]:
@@ -283,3 +259,26 @@ def _origin(url: str) -> str:
     if not _HOST.fullmatch(parts.netloc):
         return "'none'"
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _render_themed(template: str, values: Mapping[str, Any], theme: PageTheme) -> str | None:
+    """Return a page of the theme; None if its templates do not concern the page, or fail."""
+    sources = theme.templates
+    if "base" not in sources and template.removesuffix(".html") not in sources:
+        return None
+    try:
+        return page_templates.render(_themed_environment(tuple(sorted(sources.items()))), template, values)
+    except RenderError as error:
+        _log.warning("page template failed", theme_id=theme.theme_id, page=template, reason=error.message)
+        return None
+
+
+@functools.lru_cache(maxsize=16)
+def _themed_environment(sources: tuple[tuple[str, str], ...]) -> PageEnvironment:
+    builtin = jinja2.FileSystemLoader(_TEMPLATES)
+    own = jinja2.DictLoader({f"{name}.html": text for name, text in sources})
+    environment = PageEnvironment(
+        jinja2.ChoiceLoader([own, jinja2.PrefixLoader({page_templates.BUILTIN: builtin}), builtin])
+    )
+    environment.globals["asset"] = functools.partial(page_files.path, "hosted")
+    return environment

@@ -1,19 +1,31 @@
-"""`/oauth2/authorize`: authorization requests by GET and POST, and the login form (RFC 6749 section 3.1)."""
+"""`/oauth2/authorize`: authorization requests and the login form (RFC 6749 section 3.1); `/oauth2/par` (RFC 9126).
+
+`/oauth2/authorized-not-registered` is the page for users without a registration, if the application requires one.
+"""
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Final
 
 from identity.call import Call, Document
-from identity.errors import InvalidToken
-from identity.operations.authorization import authorization, sso_bootstrap
+from identity.errors import InvalidToken, OAuth2Error
+from identity.operations.authorization import authorization, pushed_requests, sso_bootstrap
 from identity.operations.captcha import verification
+from identity.operations.clients import clients, ip_access_lists, oauth_debug
 from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import LoginPage
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, login
-from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, tenant_routes
+from identity.web.hosted import csrf, login, page_theme, render
+from identity.web.hosted.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import (
+    AUTHORIZE_REQUEST,
+    NO_CACHE,
+    OAuth2Handler,
+    PageHandler,
+    page_endpoint,
+    tenant_routes,
+)
 
 _FORM: Final = "oauth2/authorize.form.json"
 
@@ -23,12 +35,12 @@ class AuthorizeHandler(LoginFlowHandler):
 
     records_refusals = True
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Start an authorization request."""
-        return await self.begin(call, self.parameters(REQUEST), tenant_id)
+        return await self.begin(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle the login form, or a request that another site posts (OpenID Connect Core 3.1.2.1)."""
         if "loginId" in form or "password" in form or "identityProviderId" in form:
@@ -74,4 +86,48 @@ class AuthorizeHandler(LoginFlowHandler):
         return login.with_remember_cookie(self, reply, is_persistent=is_persistent)
 
 
-ROUTES = tenant_routes([("/oauth2/authorize", AuthorizeHandler)])
+class PushedRequestHandler(OAuth2Handler):
+    """The pushed authorization request endpoint."""
+
+    accepts_dpop_proof = True
+
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/par.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer={201: "oauth2/par.response.json"},
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Store an authorization request for a minute and return its request_uri."""
+        identified = await self.identify_client(form, tenant_id)
+        try:
+            answer = await pushed_requests.push(self.services, call, identified, form, self.dpop_proof(call))
+        except OAuth2Error as error:
+            await oauth_debug.log_failure(self.services, call, identified.client, form, error, subject="request_uri")
+            raise
+        return Reply(answer, status=201, headers=NO_CACHE)
+
+
+class NotRegisteredHandler(PageHandler):
+    """The end of the login for this user; another user can log in with the same request."""
+
+    @endpoint(access=Access.BROWSER, query=AUTHORIZE_REQUEST, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the page. It has no data of a user, because its URL can be opened by others."""
+        given = self.parameters(AUTHORIZE_REQUEST)
+        client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
+        await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
+        theme = await page_theme.load(self, client.tenant, client.application, given)
+        # The session belongs to the unregistered user, so that it must not be used again.
+        query = urllib.parse.urlencode({**given, "prompt": "login"})
+        other = f"{login.authorize_path(self)}?{query}" if "redirect_uri" in given or "request_uri" in given else ""
+        return render.not_registered(client.application["name"], other, theme)
+
+
+ROUTES = tenant_routes(
+    [
+        ("/oauth2/authorize", AuthorizeHandler),
+        ("/oauth2/par", PushedRequestHandler),
+        ("/oauth2/authorized-not-registered", NotRegisteredHandler),
+    ]
+)

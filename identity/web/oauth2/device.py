@@ -1,6 +1,6 @@
 """Device grant endpoints for clients (RFC 8628): device authorization, and user codes for their activation pages.
 
-The activation page of this service is in `device_pages.py`.
+The activation page of this service is in `hosted/device_pages.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from identity.operations.clients import client_authentication, clients
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.web import authentication
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
-
-_NO_CACHE = {"Pragma": "no-cache"}
+from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 
 class DeviceAuthorizeHandler(OAuth2Handler):
@@ -32,7 +30,7 @@ class DeviceAuthorizeHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Return a device code and a user code."""
         identified = await self.identify_client(form, tenant_id)
-        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=_NO_CACHE)
+        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=NO_CACHE)
 
     def refuse(self, error: ServiceError) -> None:
         """Send InvalidClient with status 400, as published."""
@@ -55,11 +53,11 @@ class UserCodeHandler(OAuth2Handler):
         if not isinstance(call.caller, ApiKeyCaller):
             identified = await self.identify_client(form, tenant_id)
             return Reply(
-                await device_codes.describe_for_client(self.services, call, identified, form), headers=_NO_CACHE
+                await device_codes.describe_for_client(self.services, call, identified, form), headers=NO_CACHE
             )
         tenant = await self.tenant_of_key(call, call.caller, form, tenant_id)
         user_code, subject = device_codes.required_user_code(form), device_grants.attempt_subject(call)
-        return Reply(await device_codes.describe(self.services, call, tenant, user_code, subject), headers=_NO_CACHE)
+        return Reply(await device_codes.describe(self.services, call, tenant, user_code, subject), headers=NO_CACHE)
 
     async def tenant_of_key(self, call: Call, key: ApiKeyCaller, form: Document, path: str | None) -> TenantId:
         """Return the tenant of the request, of the key, or the only one. Raises Unauthorized for another tenant."""
@@ -90,7 +88,7 @@ class ValidateHandler(OAuth2Handler):
         given = self.parameters("oauth2/device-validate.request.json")
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
-        return Reply(headers=_NO_CACHE)
+        return Reply(headers=NO_CACHE)
 
 
 class ApproveHandler(OAuth2Handler):
@@ -105,7 +103,7 @@ class ApproveHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Approve the device of a user code."""
         identified = await self.named_client(form, tenant_id)
-        return Reply(await device_codes.approve(self.services, call, identified, form), headers=_NO_CACHE)
+        return Reply(await device_codes.approve(self.services, call, identified, form), headers=NO_CACHE)
 
     async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
         """Return the client. The official libraries also send an API key in the header, which is ignored here."""

@@ -13,6 +13,10 @@ from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
 _REQUEST = "oauth2/discovery.request.json"
+_CONFIGURATION = "/.well-known/openid-configuration"
+_METADATA = "/.well-known/oauth-authorization-server"
+_KEYS = "/.well-known/jwks.json"
+_PREPARED_KEYS = discovery.KeySetCache()
 
 
 class ConfigurationHandler(OAuth2Handler):
@@ -66,11 +70,6 @@ class KeysHandler(OAuth2Handler):
             raise
         return self.prepared_reply(keys, self.cache_control)
 
-
-_CONFIGURATION = "/.well-known/openid-configuration"
-_METADATA = "/.well-known/oauth-authorization-server"
-_KEYS = "/.well-known/jwks.json"
-_PREPARED_KEYS = discovery.KeySetCache()
 
 ROUTES = [
     Route(_CONFIGURATION, ConfigurationHandler),

@@ -20,7 +20,7 @@ from identity.operations.pages import hosted_backend
 from identity.operations.pages.hosted_backend import CookieTokens
 from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, Tenancy, endpoint, redirect
 from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
 
 ACCESS_COOKIE: Final = "app.at"
@@ -102,7 +102,7 @@ class LoginHandler(_PageHandler):
             self.services, call, client, given, self.cookie(BROWSER_COOKIE), registers=self.registers
         )
         cookie = self.new_cookie(BROWSER_COOKIE, start.browser_secret, start.ttl_seconds)
-        return Reply(status=302, headers={"Location": start.location}, cookies=[cookie])
+        return redirect(start.location, [cookie])
 
 
 class RegisterHandler(LoginHandler):
@@ -122,7 +122,7 @@ class CallbackHandler(_PageHandler):
         given = self.parameters(_CALLBACK)
         completed = await hosted_backend.complete_login(self.services, call, given, self.cookie(BROWSER_COOKIE))
         cookies = [] if completed.tokens is None else self.token_cookies(completed.tokens)
-        return Reply(status=302, headers={"Location": completed.location}, cookies=cookies)
+        return redirect(completed.location, cookies)
 
 
 class LogoutHandler(_PageHandler):
@@ -137,11 +137,11 @@ class LogoutHandler(_PageHandler):
         given = self.parameters(_LOGOUT)
         client = await self.client(call, given, client_id)
         if self.is_cross_site():
-            return Reply(status=302, headers={"Location": hosted_backend.logout_url(client, given)})
+            return redirect(hosted_backend.logout_url(client, given))
         location, domain = await hosted_backend.log_out(
             self.services, call, client, given, self.cookie(REFRESH_COOKIE), self.cookie(ID_COOKIE)
         )
-        return Reply(status=302, headers={"Location": location}, cookies=self.removed_cookies(domain))
+        return redirect(location, self.removed_cookies(domain))
 
 
 class _ScriptHandler(_BackendHandler):

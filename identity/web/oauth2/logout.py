@@ -8,9 +8,9 @@ from http.cookies import Morsel
 from identity.call import Call, Document
 from identity.operations.login_transactions import login_transactions
 from identity.operations.sessions import logout, sso_sessions
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf, landing_page, page_theme, render
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, PageHandler, tenant_routes
+from identity.web.oauth2.oauth_handlers import PageHandler, page_endpoint, tenant_routes
 
 _REQUEST = "oauth2/logout.request.json"
 _FORM = "oauth2/logout.form.json"
@@ -19,12 +19,12 @@ _FORM = "oauth2/logout.form.json"
 class LogoutHandler(PageHandler):
     """The end session endpoint."""
 
-    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Log out by a link or a redirect."""
         return await self.log_out(call, self.parameters(_REQUEST), tenant_id)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Log out by a form, such as that of the confirmation page.
 
@@ -32,7 +32,7 @@ class LogoutHandler(PageHandler):
         """
         token = form.pop(csrf.FIELD, None)
         if self.is_cross_site() and not self.cookie(sso_sessions.COOKIE):
-            return Reply(status=302, headers={"Location": f"{self.request.path}?{urllib.parse.urlencode(form)}"})
+            return redirect(f"{self.request.path}?{urllib.parse.urlencode(form)}")
         return await self.log_out(call, form, tenant_id, token)
 
     async def log_out(self, call: Call, given: Document, tenant_id: str | None, token: str | None = None) -> Reply:
@@ -69,7 +69,7 @@ class LogoutHandler(PageHandler):
         if outcome.frame_urls:
             theme = await page_theme.load(self, outcome.tenant, outcome.application)
             return render.logout(outcome.target, outcome.frame_urls, theme, cookies)
-        return Reply(status=302, headers={"Location": outcome.target}, cookies=cookies)
+        return redirect(outcome.target, cookies)
 
 
 ROUTES = tenant_routes([("/oauth2/logout", LogoutHandler)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http.cookies import Morsel
 from typing import Any, ClassVar, Final
 
 from identity.call import AnonymousCaller, Call, Document
@@ -25,6 +27,8 @@ from identity.errors import (
     TooLarge,
     UseDpopNonce,
 )
+from identity.ids import new_secret
+from identity.operations.authorization import request_sources
 from identity.operations.clients import client_authentication, refused_requests
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
@@ -33,18 +37,25 @@ from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.login import known_devices
 from identity.operations.webauthn import known_browsers
+from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Endpoint, Method, Reply
+from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy, endpoint
 from identity.web.hosted import page_theme, render
-from identity.web.oauth2 import parameters
 
 FORM = "application/x-www-form-urlencoded"
 
-PAGE_OR_REDIRECT: Final = {200: "text/html", 302: None}
-"""The responses of endpoints for browsers."""
+page_endpoint = functools.partial(
+    endpoint, access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 302: None}
+)
+"""Declares a method of a page for browsers, with its `query` or its `form`."""
+
+AUTHORIZE_REQUEST: Final = "oauth2/authorize.request.json"
+"""The parameters of an authorization request."""
+NO_CACHE: Final = {"Pragma": "no-cache"}
 _DEVICE_COOKIES: Final = (known_devices.COOKIE_PREFIX, known_browsers.COOKIE_PREFIX)
 _UNDESCRIBABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+Values = Mapping[str, Sequence[bytes]]
 
 
 class OAuth2Handler(BaseHandler):
@@ -79,13 +90,13 @@ class OAuth2Handler(BaseHandler):
         """Return the parameters of the body; the query is ignored. Raises InvalidRequest."""
         if self.content_type() != FORM:
             raise InvalidRequest("unknown", f"The Content-Type must be {FORM}.")
-        return parameters.read(self.request.body_arguments, self.services.schemas[schema].schema)
+        return read_parameters(self.request.body_arguments, self.services.schemas[schema].schema)
 
     def parameters(self, schema: str) -> Document:
         """Return the parameters of the query. Raises InvalidRequest, and LookupError for an undeclared schema."""
         if schema != self.declared.query:
             raise LookupError(f"the endpoint does not declare the query parameters of {schema}")
-        return parameters.read(self.request.query_arguments, self.services.schemas[schema].schema)
+        return read_parameters(self.request.query_arguments, self.services.schemas[schema].schema)
 
     def tenant_hints(self, path: str | None, given: Document) -> TenantHints:
         """Return the tenant ids that a request names."""
@@ -132,6 +143,11 @@ class OAuth2Handler(BaseHandler):
         """Return the value of a cookie, or an empty string."""
         return str(self.received_cookie(name) or "")
 
+    @functools.cached_property
+    def new_browser_secret(self) -> str:
+        """The secret of a browser that has none yet, the same in all parts of a response."""
+        return new_secret()
+
     def is_cross_origin(self) -> bool:
         """Return whether another origin made this request; our pages send no referrer, and hence the origin null."""
         site = self.request.headers.get("Sec-Fetch-Site")
@@ -156,7 +172,7 @@ class OAuth2Handler(BaseHandler):
     def refuse(self, error: ServiceError) -> None:
         """Send the OAuth error JSON, with the challenge that a 401 requires."""
         failure = oauth_error(error)
-        headers = {"Pragma": "no-cache"}
+        headers = dict(NO_CACHE)
         if (challenge := self.challenge(failure)) is not None:
             headers["WWW-Authenticate"] = challenge
         if isinstance(failure, UseDpopNonce):
@@ -215,6 +231,10 @@ class PageHandler(OAuth2Handler):
         }
         return dataclasses.replace(call, devices=devices)
 
+    def passkey_cookies(self, cookie: BrowserCookie | None) -> list[Morsel[str]]:
+        """Return the cookie of a browser with passkeys to set, if there is one."""
+        return [] if cookie is None else [self.new_cookie(cookie.name, cookie.value, cookie.max_age_seconds)]
+
     def refuse(self, error: ServiceError) -> None:
         """Send the error page; nothing is redirected."""
         failure = oauth_error(error)
@@ -233,6 +253,12 @@ class PageHandler(OAuth2Handler):
             self.send(dataclasses.replace(page, headers={**page.headers, "Allow": self.allow()}))
         else:
             super().write_error(status_code, **kwargs)
+
+    def request_parameters(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the parameters of an authorization request that forms and links of pages repeat."""
+        parameters = request_sources.form_parameters(given)
+        names = self.services.schemas[AUTHORIZE_REQUEST].schema["properties"]
+        return {name: parameters[name] for name in names if name in parameters}
 
     def prefers_html(self) -> bool:
         """Return whether the request names HTML, as browsers do for pages."""
@@ -282,3 +308,41 @@ def error_body(error: OAuth2Error) -> dict[str, Any]:
 def sanitize_description(text: str) -> str:
     """Replace the characters that an error_description must not contain."""
     return _UNDESCRIBABLE.sub("?", text.replace('"', "'"))
+
+
+def read_parameters(arguments: Values, schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters of a request that a file of schemas/oauth2/ declares (RFC 6749 sections 3.1 and 3.2).
+
+    Each may occur once; empty ones count as absent, unknown ones are ignored. `x-blank-counts` marks one that counts as
+    present if it is empty: a blank secret is an incorrect one. `x-repeatable` marks one that may be repeated (RFC 8707
+    section 2); its values, which must not contain spaces, are joined by spaces. `patternProperties` are parameters with
+    a variable name.
+
+    Raises InvalidRequest for one that is repeated or not UTF-8.
+    """
+    found: dict[str, str] = {}
+    for name, declared in _declared_parameters(arguments, schema):
+        values = [_text(name, raw) for raw in arguments.get(name, ())]
+        if declared.get("x-repeatable"):
+            values = [" ".join(value for value in values if value)]
+        if len(values) > 1:
+            raise InvalidRequest("unknown", f"The parameter {name} must not be repeated.")
+        if values and (values[0] or declared.get("x-blank-counts")):
+            found[name] = values[0]
+    return found
+
+
+def _declared_parameters(arguments: Values, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from schema["properties"].items()
+    for pattern, declared in schema.get("patternProperties", {}).items():
+        yield from ((name, declared) for name in arguments if re.fullmatch(pattern, name))
+
+
+def _text(name: str, raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("unknown", f"The parameter {name} is not UTF-8.") from error
+    if "\x00" in text:
+        raise InvalidRequest("unknown", f"The parameter {name} contains a NUL character.")
+    return text

@@ -7,11 +7,10 @@ from typing import Final
 from identity.call import Call, Document
 from identity.operations.client_registration import registrations
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
+from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 _REQUEST: Final = "oauth2/client-registration.request.json"
 _INFORMATION: Final = "oauth2/client-information.response.json"
-_NO_CACHE: Final = {"Pragma": "no-cache"}
 
 
 class RegistrationEndpointHandler(OAuth2Handler):
@@ -28,7 +27,7 @@ class RegistrationEndpointHandler(OAuth2Handler):
         """Register a client, with an initial access token as bearer token or a software statement in the body."""
         hints = self.tenant_hints(tenant_id, {})
         information = await registrations.create(self.services, call, hints, self.bearer_token(), body)
-        return Reply(information, status=201, headers=_NO_CACHE)
+        return Reply(information, status=201, headers=NO_CACHE)
 
 
 class ClientConfigurationHandler(OAuth2Handler):
@@ -39,14 +38,14 @@ class ClientConfigurationHandler(OAuth2Handler):
         """Return the registered metadata."""
         hints = self.tenant_hints(tenant_id, {})
         information = await registrations.retrieve(self.services, call, hints, client_id, self.bearer_token())
-        return Reply(information, headers=_NO_CACHE)
+        return Reply(information, headers=NO_CACHE)
 
     @endpoint(access=Access.BEARER, raw_body=True, takes=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=_INFORMATION)
     async def put(self, call: Call, body: Document, client_id: str, tenant_id: str | None = None) -> Reply:
         """Replace the registered metadata; the response contains another registration access token."""
         hints = self.tenant_hints(tenant_id, {})
         information = await registrations.update(self.services, call, hints, client_id, self.bearer_token(), body)
-        return Reply(information, headers=_NO_CACHE)
+        return Reply(information, headers=NO_CACHE)
 
     @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer={204: None})
     async def delete(self, call: Call, client_id: str, tenant_id: str | None = None) -> Reply:

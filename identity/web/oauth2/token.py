@@ -1,14 +1,15 @@
-"""`/oauth2/token`: the token endpoint (RFC 6749 section 3.2)."""
+"""`/oauth2/token`, `/oauth2/introspect` and `/oauth2/revoke` (RFC 6749 section 3.2, RFC 7662, RFC 7009)."""
 
 from __future__ import annotations
 
 from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.operations import grants
+from identity.operations.api import introspection, revocation
 from identity.operations.clients import oauth_debug
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.oauth2.oauth_handlers import OAuth2Handler, tenant_routes
+from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 
 class TokenHandler(OAuth2Handler):
@@ -32,7 +33,7 @@ class TokenHandler(OAuth2Handler):
             count(grants.metric_label(form), error.error)
             raise
         count(grants.metric_label(form), "issued")
-        return Reply(response, headers={"Pragma": "no-cache"})
+        return Reply(response, headers=NO_CACHE)
 
     async def exchange(self, call: Call, form: Document, tenant_id: str | None) -> Document:
         """Return the token response. Raises OAuth2Error, which the event log records where the client enables it."""
@@ -47,4 +48,34 @@ class TokenHandler(OAuth2Handler):
             raise
 
 
-ROUTES = tenant_routes([("/oauth2/token", TokenHandler)])
+class IntrospectHandler(OAuth2Handler):
+    """The introspection endpoint."""
+
+    @endpoint(
+        access=Access.CLIENT,
+        form="oauth2/introspect.request.json",
+        tenancy=Tenancy.BY_OPERATION,
+        answer="oauth2/introspect.response.json",
+    )
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Describe a token of the client."""
+        form = introspection.with_client_id(form, self.request.headers.get("Authorization", ""))
+        client = await self.identify_client_or_entity(form, tenant_id)
+        answer = await introspection.introspect(self.services, call, client, form)
+        return Reply(answer, headers=NO_CACHE)
+
+
+class RevokeHandler(OAuth2Handler):
+    """The revocation endpoint."""
+
+    @endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json", tenancy=Tenancy.BY_OPERATION)
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Revoke a token of the client; the response is empty, also for an unknown token."""
+        client = await self.identify_client_or_entity(form, tenant_id)
+        await revocation.revoke(self.services, call, client, form)
+        return Reply(headers=NO_CACHE)
+
+
+ROUTES = tenant_routes(
+    [("/oauth2/token", TokenHandler), ("/oauth2/introspect", IntrospectHandler), ("/oauth2/revoke", RevokeHandler)]
+)

@@ -27,10 +27,10 @@ from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf, fields, render
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
 
 REQUEST: Final = "oauth2/account.request.json"
@@ -82,7 +82,7 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
     """The path to which a login returns."""
     requires_recent_login: bool = False
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the page, after a login if necessary."""
         given = self.parameters(REQUEST)
@@ -110,7 +110,7 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
         query = account_logins.request_parameters(call, context.client, self.page_path, max_age_seconds=max_age)
         if "locale" in given:
             query["locale"] = given["locale"]
-        return self.redirect_to(f"/oauth2/authorize?{urllib.parse.urlencode(query)}")
+        return redirect(f"/oauth2/authorize?{urllib.parse.urlencode(query)}")
 
     async def redirect_to_client(self, context: PageContext, given: Document) -> Reply:
         """Return the redirect to the page of the application whose login the account pages use.
@@ -122,20 +122,16 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
         if application_id is None:
             raise InvalidRequest("missing_client_id", "The tenant has no application for a login.")
         query = {**given, "client_id": application_id, "tenantId": context.tenant_id}
-        return self.redirect_to(f"{self.request.path}?{urllib.parse.urlencode(query)}")
+        return redirect(f"{self.request.path}?{urllib.parse.urlencode(query)}")
 
     def account_form(self, context: PageContext, account: Account, form: Form, feedback: FormFeedback) -> Reply:
         """Return a page with a form about an account, with the feedback on the submitted one."""
-        theme = context.theme
-        messages = fields.general_messages(feedback.general, theme)
-        messages += fields.messages_without_field(feedback.errors, form.fields, theme)
         form = dataclasses.replace(
             form,
             hidden=[*form.hidden, ("session", session_name(account))],
-            links=[*form.links, (theme["account.back"], context.url("/account"))],
-            fields=fields.with_errors(form.fields, feedback.errors, theme),
-            message=" ".join(messages),
+            links=[*form.links, (context.theme["account.back"], context.url("/account"))],
         )
+        form = fields.with_refusal(form, feedback.errors, context.theme, feedback.general)
         return self.form_page(context, form, feedback.message)
 
 
@@ -144,7 +140,7 @@ class AccountFormHandler(AccountHandler):
 
     requires_recent_login = True
 
-    @endpoint(access=Access.BROWSER, form=FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=FORM)
     async def post(self, call: Call, form: Document) -> Reply:
         """Apply a form that was served to this browser during this login, and not during an earlier one."""
         loaded = await self.load_account(call, form)
@@ -205,7 +201,7 @@ class PasswordHandler(AccountFormHandler):
             await accounts.change_password(self.services, call, account, form)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
             return await self.page(context, account, form, FormFeedback.of(error))
-        return self.redirect_to(context.url("/account", changed="password"))
+        return redirect(context.url("/account", changed="password"))
 
     async def page(
         self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK

@@ -13,8 +13,8 @@ from identity.errors import WebhookTransactionFailed
 from identity.operations.pages import account_access, page_messages
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, render
+from identity.web.endpoint import Reply, redirect
+from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback, session_name
 from identity.web.self_service.page_context import PageContext
@@ -58,22 +58,18 @@ class AccessHandler(AccountFormHandler):
     ) -> Reply:
         """Return the lists."""
         theme = context.theme
-        token, cookie = self.form_token()
-        hidden = {**context.parameters, "session": session_name(account), csrf.FIELD: token}
+        hidden = {**context.parameters, "session": session_name(account)}
         is_changed = given.get("changed") == _CHANGED and not feedback.message
         values = {
             "title": theme[f"{self.text_prefix}.title"],
             "heading": theme[f"{self.text_prefix}.heading"],
             "lead": theme[f"{self.text_prefix}.lead"],
-            "message": theme[f"{self.text_prefix}.revoked"] if is_changed else theme.message(feedback.message),
             "is_good": is_changed,
             "sections": await self.sections(account, theme),
-            "action": self.request.path,
-            "hidden": list(hidden.items()),
             "links": [(theme["account.back"], context.url("/account"))],
         }
-        reply = render.form("account_access.html", values, theme, cookies=[cookie])
-        return csrf.with_status(reply, feedback.message)
+        message = f"{self.text_prefix}.revoked" if is_changed else feedback.message
+        return csrf.form_page(self, "account_access.html", values, theme, hidden.items(), message=message)
 
     async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Revoke an entry."""
@@ -83,7 +79,7 @@ class AccessHandler(AccountFormHandler):
             problem = page_messages.CHANGE_REJECTED
         if problem:
             return await self.page(context, account, form, FormFeedback(message=problem))
-        return self.redirect_to(context.url(self.page_path, changed=_CHANGED))
+        return redirect(context.url(self.page_path, changed=_CHANGED))
 
     @abc.abstractmethod
     async def sections(self, account: Account, theme: PageTheme) -> list[Section]:

@@ -14,8 +14,8 @@ from identity.operations.pages import account_form, accounts, page_messages
 from identity.operations.pages.account_form import Edited
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
-from identity.web.hosted import fields, form_inputs, profile_inputs
+from identity.web.endpoint import Reply, redirect
+from identity.web.hosted import fields, form_inputs
 from identity.web.hosted.fields import Field, Form
 from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback
 from identity.web.self_service.page_context import PageContext
@@ -41,7 +41,7 @@ class EditHandler(AccountFormHandler):
             errors = form_inputs.localized(accounts.without_email_reasons(feedback.errors), context.theme)
             profile = await self.profile_fields(context, account, form)
             return self.edit_page(context, account, profile, dataclasses.replace(feedback, errors=errors))
-        return self.redirect_to(_url_after_edit(context, edited))
+        return redirect(_url_after_edit(context, edited))
 
     async def edit(self, call: Call, account: Account, form: Document) -> Edited:
         """Apply the changes of the application's form, else of the profile page without one."""
@@ -72,7 +72,7 @@ class EditHandler(AccountFormHandler):
             return _with_optional_repeats(form_inputs.inputs(form_fields, answers, theme, hints))
         values = accounts.field_values(account) if given is None else given
         editable = accounts.editable_fields(account)
-        return [profile_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
+        return [form_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
 
     def edit_page(
         self, context: PageContext, account: Account, profile: Sequence[Field], feedback: FormFeedback

@@ -12,7 +12,7 @@ from identity.operations.pages import accounts, page_messages
 from identity.operations.pages.accounts import Account
 from identity.operations.verification import phone_changes
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted.fields import Field, Form
 from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback
 from identity.web.self_service.page_context import PageContext
@@ -38,7 +38,7 @@ class PhoneHandler(AccountFormHandler):
         except NotFound:
             return await self.page(context, account, {}, FormFeedback(message="verifyOver.heading"))
         if message is None:
-            return self.redirect_to(context.url("/account", changed="phone"))
+            return redirect(context.url("/account", changed="phone"))
         return await self.page(context, account, {}, FormFeedback(message=message))
 
     async def _apply(self, call: Call, account: Account, form: Document) -> str | None:

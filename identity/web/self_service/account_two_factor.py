@@ -12,7 +12,7 @@ from identity.operations.pages.account_two_factor import MethodRemoval
 from identity.operations.pages.accounts import Account
 from identity.operations.pages.method_setup import MethodSetup
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf, render, two_factor
 from identity.web.hosted.fields import Field, Form
 from identity.web.self_service.account import (
@@ -68,7 +68,7 @@ class _FormHandler(AccountFormHandler):
 
     def redirect_to_list(self, context: PageContext, **more: str) -> Reply:
         """Return the redirect to the list of methods."""
-        return self.redirect_to(context.url(_LIST_PATH, **more))
+        return redirect(context.url(_LIST_PATH, **more))
 
 
 class EnableHandler(_FormHandler):
@@ -101,17 +101,16 @@ class EnableHandler(_FormHandler):
 
     async def setup_page(self, context: PageContext, account: Account, setup: MethodSetup, message: str = "") -> Reply:
         """Return the page with the secret or the address."""
-        token, cookie = self.form_token()
-        hidden = {**context.parameters, "session": session_name(account), csrf.FIELD: token}
+        hidden = {**context.parameters, "session": session_name(account)}
         message = message or setup.message
         values: dict[str, Any] = two_factor.setup_values(setup, context.theme, message, context.url(_ENABLE_PATH))
         values["others"].append((context.url(_LIST_PATH), context.theme["account.back"]))
         if setup.secret:
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, setup.key_uri)
         name = "" if context.application is None else context.application["name"]
-        values |= {"application_name": name, "action": _ENABLE_PATH, "hidden": list(hidden.items())}
-        reply = render.form("account_two_factor_enable.html", values, context.theme, cookies=[cookie])
-        return csrf.with_status(reply, message)
+        values |= {"application_name": name, "action": _ENABLE_PATH}
+        template, theme = "account_two_factor_enable.html", context.theme
+        return csrf.form_page(self, template, values, theme, hidden.items(), message=message)
 
 
 class DisableHandler(_FormHandler):

@@ -11,8 +11,8 @@ from identity.domain.objects import catalogues
 from identity.operations.pages import account_passkeys
 from identity.operations.pages.accounts import Account
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, passkeys, render
+from identity.web.endpoint import Reply, redirect
+from identity.web.hosted import csrf, render
 from identity.web.hosted.fields import Form
 from identity.web.self_service.account import (
     NO_FEEDBACK,
@@ -79,20 +79,15 @@ class AddHandler(AccountFormHandler):
             user_agent = self.origin().user_agent
             options = await account_passkeys.start(self.services, account, base_url, session, user_agent)
         if options is None:
-            return self.redirect_to(context.url(LIST_PATH))
-        token, cookie = self.form_token()
-        theme = context.theme
-        hidden = {**context.parameters, "session": session, csrf.FIELD: token}
+            return redirect(context.url(LIST_PATH))
+        theme, hidden = context.theme, {**context.parameters, "session": session}
         values = {
             "action": _ADD_PATH,
-            "hidden": list(hidden.items()),
             "options": json.dumps(options),
             "name": given.get("displayName") or theme["accountPasskeysAdd.value"],
-            "message": theme.message(feedback.message),
             "back": context.url(LIST_PATH),
         }
-        reply = render.form("account_passkey_add.html", values, theme, cookies=[cookie])
-        return csrf.with_status(reply, feedback.message)
+        return csrf.form_page(self, "account_passkey_add.html", values, theme, hidden.items(), message=feedback.message)
 
     async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Store the passkey."""
@@ -102,8 +97,8 @@ class AddHandler(AccountFormHandler):
         )
         if cookie is None:
             return await self.page(context, account, form, FormFeedback(message=account_passkeys.FAILED))
-        reply = self.redirect_to(context.url(LIST_PATH, changed="added"))
-        return dataclasses.replace(reply, cookies=passkeys.cookies(self, cookie))
+        reply = redirect(context.url(LIST_PATH, changed="added"))
+        return dataclasses.replace(reply, cookies=self.passkey_cookies(cookie))
 
 
 class DeleteHandler(AccountFormHandler):
@@ -117,7 +112,7 @@ class DeleteHandler(AccountFormHandler):
         """Ask for confirmation."""
         passkey = await account_passkeys.find(self.services, account, given.get("passkeyId", ""))
         if passkey is None:
-            return self.redirect_to(context.url(LIST_PATH))
+            return redirect(context.url(LIST_PATH))
         theme = context.theme
         form = Form(
             title=theme["accountPasskeysDelete.title"],
@@ -131,7 +126,7 @@ class DeleteHandler(AccountFormHandler):
     async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
         """Delete the passkey, unless it is the only way to sign in."""
         if await account_passkeys.remove(self.services, call, account, form.get("passkeyId", "")):
-            return self.redirect_to(context.url(LIST_PATH, changed="removed"))
+            return redirect(context.url(LIST_PATH, changed="removed"))
         return await self.page(context, account, form, FormFeedback(message=account_passkeys.LAST))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from http.cookies import Morsel
 from typing import ClassVar, Final
 
 from identity.call import Call, Document
@@ -13,7 +12,7 @@ from identity.ids import TenantId
 from identity.operations.clients import clients, ip_access_lists
 from identity.operations.clients.clients import Client
 from identity.web.endpoint import Reply
-from identity.web.hosted import csrf, fields, page_theme, render
+from identity.web.hosted import fields, page_theme, render
 from identity.web.hosted.fields import Form
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import PageHandler
@@ -62,7 +61,6 @@ class SelfServiceHandler(PageHandler):
     """A page outside a login."""
 
     advice: ClassVar[str] = "error.link"
-    _form_token: tuple[str, Morsel[str]] | None = None
 
     async def load_context(self, call: Call, given: Document, tenant: Document | None = None) -> PageContext:
         """Return the context of a request, in `tenant` if it is known already, else the one named, else the default.
@@ -87,29 +85,12 @@ class SelfServiceHandler(PageHandler):
         theme = await page_theme.load(self, context.tenant, context.application, given, user=user)
         return dataclasses.replace(context, theme=theme)
 
-    def form_token(self) -> tuple[str, Morsel[str]]:
-        """Return the CSRF token of this browser and its cookie, the same for all parts of a response."""
-        if self._form_token is None:
-            self._form_token = csrf.issue(self)
-        return self._form_token
-
     def form_page(self, context: PageContext, form: Form, message: str = "") -> Reply:
-        """Return a page with a form that submits the context and the CSRF token of this browser.
-
-        `message` is the key of a page text.
-        """
-        token, cookie = self.form_token()
-        hidden = [*context.parameters.items(), *form.hidden, (csrf.FIELD, token)]
-        form = dataclasses.replace(form, hidden=hidden, action=form.action or self.request.path)
+        """Return a page with a form that submits the context; `message` is the key of a page text."""
+        form = dataclasses.replace(form, hidden=[*context.parameters.items(), *form.hidden])
         redirect_uri = context.parameters.get("redirect_uri")
-        return fields.page(form, context.theme, message=message, redirect_uri=redirect_uri, cookies=[cookie])
+        return fields.page(self, form, context.theme, message=message, redirect_uri=redirect_uri)
 
     def notice(self, context: PageContext, key: str, links: Sequence[tuple[str, str]] = ()) -> Reply:
         """Return a page with the texts `<key>.title`, `.heading` and `.text`; the first link is a button."""
-        theme = context.theme
-        values = {name: theme[f"{key}.{name}"] for name in ("title", "heading", "text")}
-        return render.form("notice.html", {**values, "links": list(links)}, theme)
-
-    def redirect_to(self, location: str) -> Reply:
-        """Return a redirect."""
-        return Reply(status=302, headers={"Location": location})
+        return render.notice(key, context.theme, links)

@@ -20,11 +20,11 @@ from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
 from identity.operations.passwords import user_passwords
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
-from identity.web.hosted.fields import Field, Form, messages_without_field, password_hints, with_errors
-from identity.web.oauth2.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.hosted.fields import Field, Form, password_hints, with_errors, with_refusal
+from identity.web.hosted.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORGOT: Final = "oauth2/forgot-password.form.json"
@@ -38,13 +38,13 @@ _MAXIMUM_LOGIN_ID: Final = 500
 class ForgotHandler(SelfServiceHandler):
     """Sends a password reset email; the response does not reveal whether the user exists."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the form."""
         given = self.parameters(REQUEST)
         return self.forgot_page(await self.load_context(call, given), given.get("login_hint", ""))
 
-    @endpoint(access=Access.BROWSER, form=_FORGOT, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORGOT)
     async def post(self, call: Call, form: Document) -> Reply:
         """Send the email in the background."""
         context, login_id = await self.load_context(call, form), form.get("loginId", "").strip()
@@ -64,7 +64,7 @@ class ForgotHandler(SelfServiceHandler):
             )  # fmt: skip
         except Unavailable:
             return self.forgot_page(context, login_id, page_messages.TOO_MANY_ATTEMPTS)
-        return self.redirect_to(context.url("/password/sent"))
+        return redirect(context.url("/password/sent"))
 
     def forgot_page(self, context: PageContext, login_id: str, message: str = "") -> Reply:
         """Return the form, or a notice if password reset emails are not enabled."""
@@ -88,7 +88,7 @@ class ForgotHandler(SelfServiceHandler):
 class SentHandler(SelfServiceHandler):
     """The page after the request, the same whether or not an email was sent."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
         context = await self.load_context(call, self.parameters(REQUEST))
@@ -99,7 +99,7 @@ class SentHandler(SelfServiceHandler):
 class CompleteHandler(SelfServiceHandler):
     """The page after a change."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
         context = await self.load_context(call, self.parameters(REQUEST))
@@ -109,18 +109,18 @@ class CompleteHandler(SelfServiceHandler):
 class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     """The form for a new password, from an email's link or during a login; a two-factor code comes first."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call, change_id: str) -> Reply:
         """Show the form; the link is not consumed."""
         given = self.parameters(REQUEST)
         try:
             context, _ = await self.load_change(call, given, change_id)
-            form = await password_pages.show(self.services, call, change_id, self.form_token()[0])
+            form = await password_pages.show(self.services, call, change_id, csrf.issue(self)[0])
         except NotFound:
             return await self.expired(call, given)
         return self.change_form(context, form)
 
-    @endpoint(access=Access.BROWSER, form=_CHANGE, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_CHANGE)
     async def post(self, call: Call, form: Document, change_id: str) -> Reply:
         """Verify a two-factor code, or set the new password."""
         browser = csrf.browser(self)
@@ -183,7 +183,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         except Unavailable:
             return self.change_form(context, step, message=page_messages.SERVICE_BUSY)
         if transaction is None:
-            return self.redirect_to(context.url("/password/complete"))
+            return redirect(context.url("/password/complete"))
         self.verified_client = transaction.verified_client
         login = dataclasses.replace(
             transaction.login, reason_to_change=None, authenticated_instant=self.services.clock.now()
@@ -213,10 +213,9 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             heading=theme["changePassword.setUp" if details.is_setup else "changePassword.heading"],
             lead=theme[f"changePassword.{details.reason.lower()}"] if details.reason else "",
             submit=theme["changePassword.submit"],
-            fields=with_errors(fields, errors, theme),
-            message=" ".join(messages_without_field(errors, fields, theme)),
+            fields=fields,
         )
-        return self.form_page(context, form, message)
+        return self.form_page(context, with_refusal(form, errors, theme), message)
 
     def two_factor_page(self, context: PageContext, step: TwoFactorForm, message: str) -> Reply:
         """Return the form for a two-factor code, with a button for each method that sends codes."""

@@ -8,10 +8,10 @@ from identity.call import Call, Document
 from identity.errors import FieldError, NotFound, WebhookTransactionFailed
 from identity.operations.pages import page_messages, registration_code
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, with_errors
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
@@ -22,7 +22,7 @@ _WRONG: Final = FieldError.of("invalid", _CODE, "This code is incorrect.")
 class CodeHandler(SelfServiceHandler):
     """The page; it is the same for a new user and for an address in use."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call, page_id: str) -> Reply:
         """Show the form."""
         context = await self.load_context(call, self.parameters(REQUEST))
@@ -30,7 +30,7 @@ class CodeHandler(SelfServiceHandler):
             return self.expired(context)
         return self.code_page(context)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, page_id: str) -> Reply:
         """Verify the address."""
         context = await self.load_context(call, form)
@@ -45,7 +45,7 @@ class CodeHandler(SelfServiceHandler):
             return self.code_page(context, message=page_messages.CHANGE_REJECTED)
         if not is_verified:
             return self.code_page(context, is_wrong=True)
-        return self.redirect_to(context.url("/email/complete"))
+        return redirect(context.url("/email/complete"))
 
     def code_page(self, context: PageContext, message: str = "", *, is_wrong: bool = False) -> Reply:
         """Return the form."""

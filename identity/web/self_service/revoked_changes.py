@@ -9,10 +9,10 @@ from identity.errors import NotFound, WebhookTransactionFailed
 from identity.operations.pages import page_messages
 from identity.operations.verification import email_changes, phone_change_revocations, verification_api
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply
 from identity.web.hosted import csrf
 from identity.web.hosted.fields import Form
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
@@ -25,12 +25,12 @@ class RevokeHandler(SelfServiceHandler):
     done = "emailRevoked"
     revoke = staticmethod(email_changes.revoke)
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call, token: str) -> Reply:
         """Show the button."""
         return self.confirmation(await self.load_context(call, self.parameters(REQUEST)))
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, token: str) -> Reply:
         """Revoke the change."""
         context = await self.load_context(call, form)

@@ -12,10 +12,10 @@ from identity.operations.pages.verification_links import VerificationLink
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification.verification_codes import VerificationKind
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, with_errors
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
@@ -92,13 +92,13 @@ class _VerificationHandler(SelfServiceHandler):
 
     def completed(self, context: PageContext) -> Reply:
         """Return the redirect to the last page."""
-        return self.redirect_to(context.url(f"/{self.folder}/complete"))
+        return redirect(context.url(f"/{self.folder}/complete"))
 
 
 class _LinkHandler(_VerificationHandler):
     """`/{folder}/verify/{id}`."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call, verification_id: str) -> Reply:
         """Show the page of a link; it verifies nothing unless its user is signed in in this browser."""
         context, link = await self.load_link(call, self.parameters(REQUEST), verification_id)
@@ -111,7 +111,7 @@ class _LinkHandler(_VerificationHandler):
             return self.confirmation(context, link)
         return await self.follow(call, context, link, verification_id, "")
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, verification_id: str) -> Reply:
         """Verify with the button, or with a code."""
         context, link = await self.load_link(call, form, verification_id)
@@ -125,12 +125,12 @@ class _LinkHandler(_VerificationHandler):
 class _RequestHandler(_VerificationHandler):
     """`/{folder}/verify`: request another link."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the form."""
         return self.expired(await self.load_context(call, self.parameters(REQUEST)))
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document) -> Reply:
         """Send another link, if the address has to be verified; the response does not reveal whether it has."""
         context, email = await self.load_context(call, form), form.get("email", "").strip()
@@ -143,13 +143,13 @@ class _RequestHandler(_VerificationHandler):
             raise InvalidRequest("unknown", "Links of this kind are not enabled.")
         if not await verification_links.send_again(self.services, call, tenant, self.kind, application, email):
             return self.expired(context, page_messages.TOO_MANY_ATTEMPTS, email=email)
-        return self.redirect_to(context.url(f"/{self.folder}/sent"))
+        return redirect(context.url(f"/{self.folder}/sent"))
 
 
 class _SentHandler(_VerificationHandler):
     """`/{folder}/sent`."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
         context = await self.load_context(call, self.parameters(REQUEST))
@@ -160,7 +160,7 @@ class _SentHandler(_VerificationHandler):
 class _CompleteHandler(_VerificationHandler):
     """`/{folder}/complete`."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
         context = await self.load_context(call, self.parameters(REQUEST))

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.forms import field_values
+from identity.domain.users import users
 from identity.operations.authorization import just_in_time_registration
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import complete_registration_page
 from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_page import FormRejected
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, register
-from identity.web.oauth2.login_step_handlers import AuthenticatedLoginHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, tenant_routes
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, fields
+from identity.web.hosted.fields import Form
+from identity.web.hosted.form_inputs import inputs, localized, profile_field
+from identity.web.hosted.login_flow import AuthenticatedLoginHandler
+from identity.web.hosted.register_form import NOT_REJECTED
+from identity.web.oauth2.oauth_handlers import page_endpoint, tenant_routes
 
 _REQUEST: Final = "oauth2/consent.request.json"
 _FORM: Final = "oauth2/complete-registration.form.json"
@@ -24,13 +29,13 @@ class CompleteRegistrationHandler(AuthenticatedLoginHandler):
 
     page_name = just_in_time_registration.PAGE
 
-    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the missing fields, or continue if none is missing."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
         return await self.fields_page(call, transaction, {})
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle the form; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)
@@ -49,17 +54,29 @@ class CompleteRegistrationHandler(AuthenticatedLoginHandler):
         transaction: AuthenticatedTransaction,
         answers: Document,
         *,
-        refused: FormRejected | None = None,
+        refused: FormRejected = NOT_REJECTED,
         message: str = "",
     ) -> Reply:
-        """Return the page, or the next step."""
+        """Return the page with rejected values, or the next step; `message` is the key of a page text."""
         self.verified_client = transaction.verified_client
         step = await complete_registration_page.show(self.services, call, transaction, self.browser())
-        if isinstance(step, MissingFields):
-            return await register.reply_missing_fields(
-                self, step, transaction, answers, refused=refused, message=message
-            )
-        return await self.render_step(step, transaction.verified_client.given)
+        given = transaction.verified_client.given
+        if not isinstance(step, MissingFields):
+            return await self.render_step(step, given)
+        theme, name = await self.load_theme(transaction, step.user), step.client.application["name"]
+        missing = [profile_field(field, answers.get(field.name, ""), theme) for field in step.missing.fields]
+        form_fields = step.missing.form_fields
+        form = Form(
+            hidden=list(self.transaction_parameters(transaction).items()),
+            title=theme.fill("completeRegistration.title", name),
+            heading=theme["completeRegistration.heading"],
+            lead=theme.fill("completeRegistration.lead", name, strong=True),
+            submit=theme["completeRegistration.submit"],
+            fields=[*missing, *inputs(form_fields, field_values.read(form_fields, answers), theme)],
+            notes=[theme.fill("device.signedIn", users.primary_login_id(step.user), strong=True)],
+        )
+        form = fields.with_refusal(form, localized(refused.fields, theme), theme, refused.general)
+        return fields.page(self, form, theme, message=message, redirect_uri=given["redirect_uri"])
 
 
 ROUTES = tenant_routes([(f"/oauth2/{just_in_time_registration.PAGE}", CompleteRegistrationHandler)])

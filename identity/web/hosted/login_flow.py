@@ -1,4 +1,4 @@
-"""Base handler of the pages between login and authorization response: it renders the steps of a login.
+"""Base handlers of the pages between login and authorization response: they render the steps of a login.
 
 Once client and redirect URI are verified, errors are redirected (RFC 6749 section 4.1.2.1).
 """
@@ -6,15 +6,16 @@ Once client and redirect URI are verified, errors are redirected (RFC 6749 secti
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import urllib.parse
 from collections.abc import Mapping
 from http.cookies import Morsel
-from typing import Final
+from typing import ClassVar
 
 from identity.call import Call, Document
 from identity.domain.clients import redirect_uris
 from identity.errors import InvalidRequestObject, OAuth2Error, ServerError, ServiceError
-from identity.operations.authorization import authorization, authorization_responses, request_sources
+from identity.operations.authorization import authorization, authorization_responses, login_resumption, request_sources
 from identity.operations.clients.clients import Client
 from identity.operations.login import known_devices
 from identity.operations.login_transactions import login_transactions
@@ -30,15 +31,19 @@ from identity.operations.login_transactions.authorization_steps import (
     Step,
     VerifiedClient,
 )
+from identity.operations.login_transactions.login_transactions import (
+    AuthenticatedTransaction,
+    InterruptedTransaction,
+    LoginTransaction,
+    TransactionEndedError,
+)
 from identity.operations.providers import authorization_redirect
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf, login, page_theme, render
+from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import PageHandler, oauth_error
-
-REQUEST: Final = "oauth2/authorize.request.json"
-"""The parameters of an authorization request."""
 
 
 class LoginFlowHandler(PageHandler):
@@ -77,8 +82,8 @@ class LoginFlowHandler(PageHandler):
         hints = self.tenant_hints(tenant_id, given)
         return given, await authorization.verify_client(self.services, call, hints, given)
 
-    async def render_step(self, step: Step, given: Mapping[str, str], *cookies: Morsel[str]) -> Reply:
-        """Render a step; `cookies` are set in addition to those of the step."""
+    async def render_step(self, step: Step, given: Mapping[str, str]) -> Reply:
+        """Render a step."""
         if isinstance(step, LoginPage):
             if isinstance(step.problem, NotRegistered):
                 return self.redirect_to_not_registered(step.client, given)
@@ -88,43 +93,30 @@ class LoginFlowHandler(PageHandler):
         if isinstance(step, ProviderRedirect):
             return await self.redirect_to_provider(step, given)
         if isinstance(step, LinkRequired):
-            location = redirect_uris.with_query(authorization_redirect.LINK_PATH, {"link": step.link})
-            return Reply(status=302, headers={"Location": location})
+            return redirect(redirect_uris.with_query(authorization_redirect.LINK_PATH, {"link": step.link}))
         if isinstance(step, IntermediatePage):
             return self.redirect_to_page(step)
         if step.mode == "form_post" and self.verified_client is not None:
             client = self.verified_client.client
             theme = await page_theme.load(self, client.tenant, client.application, given)
-            return self.authorization_response(step, theme, *cookies)
-        return self.authorization_response(step, None, *cookies)
+            return self.authorization_response(step, theme)
+        return self.authorization_response(step)
 
     async def redirect_to_reopened(self, client: Client, given: Mapping[str, str], path: str = "") -> Reply:
         """Redirect a pushed request to the login page, or to `path`, with a request_uri that survives a reload."""
         token, cookie = csrf.issue(self)
         query = await request_sources.reopen(self.services, client, given, token, self.origin().ip_address)
-        location = redirect_uris.with_query(path or login.authorize_path(self), query)
-        return Reply(status=302, headers={"Location": location}, cookies=[cookie])
+        return redirect(redirect_uris.with_query(path or login.authorize_path(self), query), [cookie])
 
     def redirect_to_not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
         """Redirect to the page for unregistered users, with the request, so that another user can log in."""
         query = {"client_id": client.client_id, **self.request_parameters(given)}
-        location = redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query)
-        return Reply(status=302, headers={"Location": location})
-
-    def request_parameter_names(self) -> list[str]:
-        """Return the names of the parameters of an authorization request."""
-        return list(self.services.schemas[REQUEST].schema["properties"])
-
-    def request_parameters(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters of an authorization request that forms and links of pages repeat."""
-        parameters = request_sources.form_parameters(given)
-        return {name: parameters[name] for name in self.request_parameter_names() if name in parameters}
+        return redirect(redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query))
 
     async def login_page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
         """Return the login page."""
-        names = self.request_parameter_names()
         remember = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
-        return await login.reply(self, page, given, names, remember_device=remember == "true", message=message)
+        return await login.reply(self, page, given, remember_device=remember == "true", message=message)
 
     async def redirect_to_provider(self, step: ProviderRedirect, given: Mapping[str, str]) -> Reply:
         """Redirect to an identity provider, with the cookie that the callback requires."""
@@ -134,8 +126,7 @@ class LoginFlowHandler(PageHandler):
         if step.is_post:
             theme = await page_theme.load(self, step.client.tenant, step.client.application, given)
             return render.form_post(step.url, step.parameters.items(), theme, cookies, text="formPost.on")
-        location = redirect_uris.with_query(step.url, step.parameters)
-        return Reply(status=302, headers={"Location": location}, cookies=cookies)
+        return redirect(redirect_uris.with_query(step.url, step.parameters), cookies)
 
     def redirect_to_page(self, step: IntermediatePage) -> Reply:
         """Redirect to a page before the response, with the secret of its login transaction in a cookie."""
@@ -148,23 +139,16 @@ class LoginFlowHandler(PageHandler):
         page = step.page if step.page.startswith("/") else f"{login.base_path(self)}/{step.page}"
         value = login_transactions.cookie_with(self.cookie(login_transactions.COOKIE), step.transaction_secret)
         cookies = [*self.session_cookie(step.cookie), self.new_cookie(login_transactions.COOKIE, value)]
-        location = f"{page}?{urllib.parse.urlencode(query)}"
-        return Reply(status=302, headers={"Location": location}, cookies=cookies)
+        return redirect(f"{page}?{urllib.parse.urlencode(query)}", cookies)
 
-    def authorization_response(
-        self,
-        response: AuthorizationResponse,
-        theme: page_theme.PageTheme | None = None,
-        *cookies: Morsel[str],
-    ) -> Reply:
-        """Return the authorization response: a redirect (never 307, which reposts passwords) or a posting form."""
-        all_cookies = [*self.session_cookie(response.cookie), *cookies]
+    def authorization_response(self, response: AuthorizationResponse, theme: PageTheme | None = None) -> Reply:
+        """Return the authorization response: a redirect or a posting form."""
+        cookies = self.session_cookie(response.cookie)
         if response.mode == "form_post":
             theme = theme or page_theme.of_request(self)
-            return render.form_post(response.redirect_uri, response.parameters.items(), theme, all_cookies)
+            return render.form_post(response.redirect_uri, response.parameters.items(), theme, cookies)
         build_uri = redirect_uris.with_fragment if response.mode == "fragment" else redirect_uris.with_query
-        location = build_uri(response.redirect_uri, response.parameters)
-        return Reply(status=302, headers={"Location": location}, cookies=all_cookies)
+        return redirect(build_uri(response.redirect_uri, response.parameters), cookies)
 
     def session_cookie(self, cookie: SsoCookie | None) -> list[Morsel[str]]:
         """Return the SSO cookie and the known-device cookie to set, if any."""
@@ -190,3 +174,86 @@ class LoginFlowHandler(PageHandler):
     def fail(self) -> None:
         """Send a generic error for an unexpected exception."""
         self.refuse(ServerError("unknown", "The service could not answer this request."))
+
+
+class TransactionPageHandler(LoginFlowHandler):
+    """A page of a login transaction."""
+
+    async def load_theme(self, transaction: LoginTransaction, user: Document | None = None) -> PageTheme:
+        """Load the theme of the page, in the language of a user who chose no other."""
+        client, given = transaction.client, transaction.verified_client.given
+        return await page_theme.load(self, client.tenant, client.application, earlier=given, user=user)
+
+    def transaction_parameters(self, transaction: LoginTransaction) -> dict[str, str]:
+        """Return the parameters that name a transaction in forms and URLs."""
+        client = transaction.client
+        return {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
+
+    def page_url(self, path: str, transaction: LoginTransaction) -> str:
+        """Return the URL of a page of the transaction."""
+        return f"{path}?{urllib.parse.urlencode(self.transaction_parameters(transaction))}"
+
+    def form_page(
+        self, transaction: LoginTransaction, theme: PageTheme, template: str, values: Document, message: str = ""
+    ) -> Reply:
+        """Return a page with a form of the transaction; `message` is the key of a page text."""
+        return csrf.form_page(
+            self,
+            template,
+            {"application_name": transaction.client.application["name"], **values},
+            theme,
+            self.transaction_parameters(transaction).items(),
+            redirect_uri=transaction.verified_client.given["redirect_uri"],
+            message=message,
+        )
+
+    async def continue_login(self, transaction: LoginTransaction, step: Step) -> Reply:
+        """Return the next step, and remove the transaction from the cookie."""
+        reply = await self.render_step(step, transaction.verified_client.given)
+        return self.without_transaction(reply, transaction)
+
+    def without_transaction(self, reply: Reply, transaction: LoginTransaction) -> Reply:
+        """Return the reply, and remove the consumed transaction from the cookie unless the reply sets it."""
+        if any(morsel.key == login_transactions.COOKIE for morsel in reply.cookies):
+            return reply
+        value = login_transactions.cookie_without(transaction.cookie, transaction.transaction_id)
+        cookie = self.new_cookie(login_transactions.COOKIE, value, None if value else 0)
+        return dataclasses.replace(reply, cookies=[*reply.cookies, cookie])
+
+
+class AuthenticatedLoginHandler(TransactionPageHandler):
+    """A page of a login whose user is authenticated."""
+
+    page_name: ClassVar[str]
+    """The page constant of login_transactions."""
+
+    async def find_transaction(self, call: Call, given: Document, tenant_id: str | None) -> AuthenticatedTransaction:
+        """Find the login transaction of this browser."""
+        hints = self.tenant_hints(tenant_id, given)
+        cookie = self.cookie(login_transactions.COOKIE)
+        return await login_resumption.find_authenticated(self.services, call, hints, given, cookie, self.page_name)
+
+
+class InterruptedLoginHandler(TransactionPageHandler):
+    """A page of an interrupted login."""
+
+    advice = "error.again"
+    page_name: ClassVar[str]
+    """The page constant of login_transactions."""
+
+    async def find_transaction(
+        self, call: Call, given: Document, tenant_id: str | None = None
+    ) -> InterruptedTransaction:
+        """Find the login transaction of this browser."""
+        hints = self.tenant_hints(tenant_id, given)
+        cookie = self.cookie(login_transactions.COOKIE)
+        transaction = await login_resumption.find_interrupted(self.services, call, hints, given, cookie, self.page_name)
+        self.verified_client = transaction.verified_client
+        return transaction
+
+    def refuse(self, error: ServiceError) -> None:
+        """Redirect the error; show an error page if the transaction ended, whose response may have been sent."""
+        if isinstance(error, TransactionEndedError):
+            PageHandler.refuse(self, error)
+        else:
+            super().refuse(error)

@@ -15,11 +15,11 @@ from identity.operations.login_transactions.login_transactions import Interrupte
 from identity.operations.pages import verification_pages
 from identity.operations.pages.verification_pages import VerificationPage
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Reply
 from identity.web.hosted import csrf
+from identity.web.hosted.login_flow import InterruptedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.login_step_handlers import InterruptedLoginHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT
+from identity.web.oauth2.oauth_handlers import page_endpoint
 
 _REQUEST: Final = "oauth2/waiting.request.json"
 _FORM: Final = "oauth2/verification-required.form.json"
@@ -28,14 +28,14 @@ _FORM: Final = "oauth2/verification-required.form.json"
 class VerificationGateHandler(InterruptedLoginHandler):
     """The page that requires the verification of an email address or of a registration."""
 
-    @endpoint(access=Access.BROWSER, query=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=_REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the page, or continue if the verification is complete."""
         transaction = await self.find_transaction(call, self.parameters(_REQUEST))
         step = await verification_pages.show(self.services, call, transaction, self.browser())
         return await self.verification_page(transaction, step)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document) -> Reply:
         """Verify a code, change the address, or send another mail; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form), self.browser()
@@ -58,8 +58,8 @@ class VerificationGateHandler(InterruptedLoginHandler):
         if not isinstance(step, VerificationPage):
             return await self.continue_login(transaction, step)
         theme = await self.load_theme(transaction)
-        reply = self.form_page(transaction, theme, "verification_required.html", _values(step, theme))
-        return csrf.with_status(reply, step.message)
+        values = _values(step, theme)
+        return self.form_page(transaction, theme, "verification_required.html", values, step.message)
 
 
 class EmailHandler(VerificationGateHandler):
@@ -85,7 +85,6 @@ def _values(page: VerificationPage, theme: PageTheme) -> Document:
         "asks_code": page.uses_code,
         "is_numeric": IdSettings.of(page.transaction.client.tenant, kind).has_numeric_codes,
         "may_change_email": page.may_change_email,
-        "message": theme.message(page.message),
         "is_good": page.message == verification_pages.MESSAGE_SENT,
         "is_wrong": page.message == verification_pages.WRONG_CODE,
         "is_unusable": page.message == verification_pages.UNUSABLE_EMAIL,

@@ -15,11 +15,11 @@ from identity.operations.captcha import verification
 from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
 from identity.operations.pages.passwordless_pages import MessageSent
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
-from identity.web.hosted import csrf, fields, login, page_theme, render
+from identity.web.endpoint import Reply
+from identity.web.hosted import csrf, fields, login, page_theme
 from identity.web.hosted.fields import Field, Form
-from identity.web.oauth2.login_flow import REQUEST, LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import PAGE_OR_REDIRECT, tenant_routes
+from identity.web.hosted.login_flow import LoginFlowHandler
+from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, page_endpoint, tenant_routes
 
 _LINK: Final = "oauth2/passwordless-link.request.json"
 _FORM: Final = "oauth2/passwordless.form.json"
@@ -44,13 +44,10 @@ class _PasswordlessHandler(LoginFlowHandler):
         """Return the parameter of a mailed link that identifies the requesting browser; it reveals no CSRF token."""
         return fingerprint(f"passwordless {secret}")[:32]
 
-    def hidden_fields(self, given: Document, token: str) -> list[tuple[str, str]]:
-        """Return the hidden fields of a form: the authorization request and the CSRF token."""
-        return [*self.request_parameters(given).items(), (csrf.FIELD, token)]
-
-    def remember_field(self, given: Document) -> list[tuple[str, str]]:
-        """Return the hidden field that keeps the choice to stay signed in."""
-        return [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
+    def hidden_fields(self, given: Document) -> list[tuple[str, str]]:
+        """Return the authorization request, and the choice to stay signed in, as hidden fields."""
+        remember = [("rememberDevice", "true")] if given.get("rememberDevice") == "true" else []
+        return [*self.request_parameters(given).items(), *remember]
 
     async def sent_page(
         self, verified_client: VerifiedClient, given: Document, login_id: str, code: str, *, message: str = ""
@@ -58,30 +55,27 @@ class _PasswordlessHandler(LoginFlowHandler):
         """Return the page after a mail was requested, the same without a user; with a field if the mail has a code."""
         client = verified_client.client
         theme = await page_theme.load(self, client.tenant, client.application, given)
-        token, cookie = csrf.issue(self)
         values = {
             "action": f"{login.base_path(self)}/passwordless/{code}",
-            "hidden": [*self.hidden_fields(given, token), ("loginId", login_id), *self.remember_field(given)],
             "login_id": login_id,
             "asks_code": bool(code),
             "is_numeric": IdSettings.of(client.tenant, PASSWORDLESS_LOGIN).has_numeric_codes,
-            "again": login.url_with_request(self, "passwordless", given, self.request_parameter_names()),
-            "message": theme[message] if message else "",
+            "again": login.url_with_request(self, "passwordless", given),
             "is_good": False,
         }
-        reply = render.form(
-            "passwordless_sent.html", values, theme, redirect_uri=given["redirect_uri"], cookies=[cookie]
+        hidden, redirect_uri = [*self.hidden_fields(given), ("loginId", login_id)], given["redirect_uri"]
+        return csrf.form_page(
+            self, "passwordless_sent.html", values, theme, hidden, redirect_uri=redirect_uri, message=message
         )
-        return csrf.with_status(reply, message)
 
 
 class PasswordlessHandler(_PasswordlessHandler):
     """Prompts for a login id, and mails a link or a code to its user."""
 
-    @endpoint(access=Access.BROWSER, query=REQUEST, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; no email is sent."""
-        given, verified_client = await self.verify_passwordless(call, self.parameters(REQUEST), tenant_id)
+        given, verified_client = await self.verify_passwordless(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
         step = await passwordless_pages.step_before_page(
             self.services, call, verified_client, self.browser(from_outside=True)
         )
@@ -91,7 +85,7 @@ class PasswordlessHandler(_PasswordlessHandler):
             return await self.redirect_to_reopened(verified_client.client, given, self.request.path)
         return await self.request_page(verified_client, given)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Send the email; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.verify_passwordless(call, form, tenant_id)
@@ -117,36 +111,27 @@ class PasswordlessHandler(_PasswordlessHandler):
         """Return the page."""
         client = verified_client.client
         theme = await page_theme.load(self, client.tenant, client.application, given)
-        token, cookie = csrf.issue(self)
         login_id = given.get("loginId") or given.get("login_hint", "")
         name = client.application["name"]
         remember = given.get("rememberDevice") if "loginId" in given else self.cookie(login.REMEMBER_COOKIE)
         form = Form(
-            action=self.request.path,
-            hidden=self.hidden_fields(given, token),
+            hidden=list(self.request_parameters(given).items()),
             title=theme.fill("passwordless.title", name),
             heading=theme["passwordless.heading"],
             lead=theme.fill("passwordless.lead", name, strong=True),
             submit=theme["passwordless.submit"],
             fields=[Field("loginId", theme["login.loginId"], "text", "username", login_id, is_focused=True)],
-            message=theme[message] if message else "",
             remember=remember == "true",
             captcha=captchas.find_widget(client.tenant),
-            links=[
-                (
-                    theme["passwordless.login"],
-                    login.url_with_request(self, "authorize", given, self.request_parameter_names()),
-                )
-            ],
+            links=[(theme["passwordless.login"], login.url_with_request(self, "authorize", given))],
         )
-        page = fields.page(form, theme, redirect_uri=given["redirect_uri"], cookies=[cookie])
-        return csrf.with_status(page, message)
+        return fields.page(self, form, theme, message=message, redirect_uri=given["redirect_uri"])
 
 
 class LinkHandler(_PasswordlessHandler):
     """The mailed link. A GET consumes nothing. The requesting browser continues by itself, others confirm the login."""
 
-    @endpoint(access=Access.BROWSER, query=_LINK, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(query=_LINK)
     async def get(self, call: Call, code: str, tenant_id: str | None = None) -> Reply:
         """Show the page that continues, or that requests confirmation."""
         given, verified_client = await self.verify_passwordless(call, self.parameters(_LINK), tenant_id)
@@ -155,7 +140,7 @@ class LinkHandler(_PasswordlessHandler):
             return await self.render_step(step, given)
         return await self.confirmation_page(call, verified_client, given, code)
 
-    @endpoint(access=Access.BROWSER, form=_FORM, tenancy=Tenancy.BY_OPERATION, answer=PAGE_OR_REDIRECT)
+    @page_endpoint(form=_FORM)
     async def post(self, call: Call, code: str, form: Document, tenant_id: str | None = None) -> Reply:
         """Log in; a form without a valid CSRF token shows the page again."""
         form, verified_client = await self.verify_passwordless(call, form, tenant_id)
@@ -189,24 +174,16 @@ class LinkHandler(_PasswordlessHandler):
         if login_id is None:
             return await self.login_page(LoginPage(client, problem=StepFailed("passwordless.over")), given)
         theme = await page_theme.load(self, client.tenant, client.application, given)
-        token, cookie = csrf.issue(self)
         values = {
             "application_name": client.application["name"],
-            "action": self.request.path,
-            "hidden": [*self.hidden_fields(given, token), *self.remember_field(given)],
             "login_id": login_id,
-            "message": theme[message] if message else "",
             "is_good": False,
             "is_own": is_same,
         }
-        reply = render.form(
-            "passwordless_confirm.html",
-            values,
-            theme,
-            redirect_uri=given["redirect_uri"],
-            cookies=[cookie],
+        hidden, redirect_uri = self.hidden_fields(given), given["redirect_uri"]
+        return csrf.form_page(
+            self, "passwordless_confirm.html", values, theme, hidden, redirect_uri=redirect_uri, message=message
         )
-        return csrf.with_status(reply, message)
 
 
 ROUTES = tenant_routes([(_PATH, PasswordlessHandler), (_PATH + "/{code}", LinkHandler)])
