@@ -22,54 +22,42 @@ from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.action_logs import ActionLogs
-from identity.store.activity_counts import ActivityCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
-from identity.store.authorization_codes import AuthorizationCodes
+from identity.store.authorization_codes import AuthorizationCodes, PushedRequests
+from identity.store.browser_sessions import ConsoleSessions, SsoSessions
 from identity.store.client_registrations import ClientRegistrations, InitialAccessTokens
-from identity.store.console_sessions import ConsoleSessions
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
-from identity.store.failed_api_keys import FailedApiKeys
 from identity.store.families import Families
-from identity.store.federation_state import FederationStates
-from identity.store.group_members import GroupMembers
-from identity.store.identity_provider_links import IdentityProviderLinks
-from identity.store.identity_providers import IdentityProviders
+from identity.store.groups import GroupMembers
+from identity.store.identity_providers import IdentityProviderLinks, IdentityProviders
 from identity.store.instance import InstanceStore
 from identity.store.keys import Keys
 from identity.store.known_devices import KnownDevices
-from identity.store.lock_outs import LockOuts
-from identity.store.login_intents import LoginIntents
 from identity.store.login_records import LoginRecords
-from identity.store.logout_notices import LogoutNotices
-from identity.store.mails import Mails
+from identity.store.login_state import FederationStates, LoginIntents, PendingLinks
 from identity.store.mongo import Database
 from identity.store.name_reservations import NameReservations
-from identity.store.one_time_ids import OneTimeIds
-from identity.store.one_time_tokens import OneTimeTokens
-from identity.store.open_verifications import OpenVerifications
-from identity.store.pending_links import PendingLinks
+from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifications
 from identity.store.previous_secrets import PreviousSecrets
-from identity.store.pushed_requests import PushedRequests
-from identity.store.rate_limits import RateLimits
+from identity.store.rate_limits import FailedApiKeys, LockOuts, RateLimits
 from identity.store.recent_entries import RecentEntries
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
-from identity.store.report_counts import ReportCounts
+from identity.store.report_counts import ActivityCounts, ReportCounts
 from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
-from identity.store.sso_sessions import SsoSessions
 from identity.store.system_settings import SystemSettingsCache
-from identity.store.text_messages import TextMessages
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.user_imports import UserImports
 from identity.store.users import Users
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
+from identity.store.work_queues import LogoutNotices, Mails, TextMessages
 from identity.tokens.client_jwks import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 

@@ -11,8 +11,8 @@ from pymongo import IndexModel
 from identity.call import Document
 from identity.ids import TenantId, UserId
 from identity.instants import Instant
+from identity.store.documents import TenantDocuments
 from identity.store.mongo import Session
-from identity.store.tenant_documents import TenantDocuments
 
 LOCK_OUT_INDEX = "lockOut"
 

@@ -17,9 +17,9 @@ from identity.domain.objects.search import Criterion, SearchQuery
 from identity.domain.objects.search_indexes import Order
 from identity.ids import TenantId
 from identity.instants import Instant
+from identity.store.document_queries import condition
 from identity.store.documents import plain
 from identity.store.mongo import Collection, Database, Session, delete_many, tenant_filter
-from identity.store.search_filters import condition
 
 Tenant = TenantId | None
 

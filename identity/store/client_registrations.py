@@ -13,8 +13,8 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId, same_secret
 from identity.instants import Instant, as_datetime
+from identity.store.documents import ExpiringDocuments, TenantDocuments
 from identity.store.mongo import TTL_INDEX, Session
-from identity.store.tenant_documents import ExpiringDocuments, TenantDocuments
 
 
 class InitialAccessTokens(ExpiringDocuments):

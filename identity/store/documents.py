@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bson.dbref import DBRef
 from cachetools import LRUCache
@@ -23,13 +23,14 @@ from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, 
 from identity.domain.objects.search import SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
-from identity.ids import TenantId
-from identity.store import document_indexes, search_filters
+from identity.ids import TenantId, fingerprint
+from identity.instants import from_datetime
+from identity.store import document_queries
 from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
-from identity.store.document_lookups import DocumentLookups
-from identity.store.document_totals import DocumentTotals
+from identity.store.document_queries import DocumentLookups, DocumentTotals
 from identity.store.mongo import (
     BULK_SECONDS,
+    TTL_INDEX,
     Collection,
     Database,
     Session,
@@ -102,10 +103,10 @@ class Documents:
 
     def indexes(self) -> list[IndexModel]:
         """The indexes this collection needs."""
-        models = [document_indexes.of_unique(unique) for unique in self.unique]
+        models = [_unique_index(unique) for unique in self.unique]
         models += [IndexModel(list(keys)) for keys in self.orders()]
         if self._references:
-            models.append(document_indexes.of_references(self._references))
+            models.append(_reference_index(self._references))
         return models
 
     def orders(self) -> list[Order]:
@@ -401,7 +402,7 @@ class Documents:
         return changed
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), *search_filters.conditions(query, has_suffixes=self._has_suffixes)]}
+        where = {"$and": [dict(scope), *document_queries.conditions(query, has_suffixes=self._has_suffixes)]}
         if query.number_of_results == 0:
             return await self._totals.count(self._collection, where), []
         start_row, limit = query.start_row, query.number_of_results
@@ -455,6 +456,32 @@ class Documents:
         return stored
 
 
+class TenantDocuments(Documents):
+    """A collection without a declared resource; each document belongs to a tenant."""
+
+    collection_name: ClassVar[str]
+    sealed_members: ClassVar[tuple[str, ...]] = ()
+    unique_indexes: ClassVar[tuple[Unique, ...]] = ()
+
+    def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
+        members, unique = self.sealed_members, self.unique_indexes
+        name = self.collection_name
+        super().__init__(database, name, vault, stream_status, tenant_scoped=True, sealed=members, unique=unique)
+
+
+class ExpiringDocuments(TenantDocuments):
+    """Documents whose `expiresAt` is an Instant here and a date in MongoDB, for the TTL index."""
+
+    def indexes(self) -> list[IndexModel]:
+        """The TTL index, and one by user."""
+        return [TTL_INDEX, IndexModel([("tenantId", 1), ("userId", 1)], name="user")]
+
+    def _decode(self, found: Mapping[str, Any]) -> Document:
+        document = super()._decode(found)
+        document["expiresAt"] = from_datetime(document["expiresAt"])
+        return document
+
+
 def plain(value: Any) -> Any:
     """A stored value as JSON: the driver converts `{"$ref":…, "$id":…}` to a DBRef."""
     if isinstance(value, DBRef):
@@ -462,3 +489,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(member) for name, member in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _unique_index(unique: Unique) -> IndexModel:
+    """The index that keeps members unique."""
+    keys = [(key, 1) for key in unique.keys]
+    options = {"partialFilterExpression": {unique.keys[-1]: {"$exists": True}}} if unique.sparse else {}
+    return IndexModel(keys, name=unique.index, unique=True, **options)
+
+
+def _reference_index(members: Sequence[str]) -> IndexModel:
+    """A wildcard index over all members with ids of other objects; its name depends on the members."""
+    named = fingerprint(" ".join(members))[:8]
+    return IndexModel([("$**", 1)], name=f"references-{named}", wildcardProjection=dict.fromkeys(members, 1))

@@ -19,10 +19,10 @@ from identity.domain.objects.search_indexes import Order
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.append_only_logs import SearchableLog, Tenant
+from identity.store.document_queries import condition
 from identity.store.documents import plain
 from identity.store.mongo import Collection, Database, Session, delete_in_chunks, delete_many
 from identity.store.request_coalescing import RequestCoalescer
-from identity.store.search_filters import condition
 
 
 class LoginRecords(SearchableLog):

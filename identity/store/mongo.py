@@ -11,6 +11,7 @@ import functools
 import itertools
 import random
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -35,7 +36,6 @@ from pymongo.read_concern import ReadConcern
 
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
-from identity.store.keyed_locks import KeyedLocks
 from identity.store.store_circuit_breaker import OPERATION_SECONDS, BreakerProxy, StoreCircuitBreaker, time_limit
 from identity.store.telemetry import MongoCommands, StoreTelemetry
 
@@ -74,6 +74,36 @@ _STANDALONE = (
     "  1. add to mongod.conf:   replication: {{ replSetName: rs0 }}   and restart mongod\n"
     "  2. run once:             mongosh --eval 'rs.initiate()'"
 )
+
+
+class KeyedLocks:
+    """In-process locks by key, each held by one owner (a transaction) until it ends.
+
+    Of several transactions that change the same document, MongoDB lets one continue and aborts the others at once. With
+    many of them, most would exhaust their retries. These locks serialise the transactions of one process; conflicts
+    between the few processes of an instance are left to MongoDB.
+    """
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._held: dict[int, dict[str, asyncio.Lock]] = {}
+
+    async def acquire(self, owner: int, keys: Iterable[str], timeout_seconds: float) -> None:
+        """Acquire the locks of these keys, always in the same order.
+
+        After the timeout the owner continues without the lock: locks avoid retries, and MongoDB ensures isolation.
+        """
+        held = self._held.setdefault(owner, {})
+        for key in sorted(set(keys) - held.keys()):
+            lock = self._locks.setdefault(key, asyncio.Lock())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(lock.acquire(), timeout_seconds)
+                held[key] = lock
+
+    def release(self, owner: int) -> None:
+        """Release all locks of an owner."""
+        for lock in self._held.pop(owner, {}).values():
+            lock.release()
 
 
 class Database:

@@ -1,4 +1,4 @@
-"""One-time tokens in Redis, as in links of mails and messages and in unfinished logins.
+"""One-time tokens in Redis, as in links of mails and messages and in unfinished logins, and ids that are accepted once.
 
 A token has a kind (such as `change-password`) and an owner (a user). The key contains the SHA-256 of the secret; the
 value contains the tenant, which callers need not know. All tokens of an owner and a kind share a generation, stored
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.ids import Secret, TenantId, fingerprint, new_id, new_secret
-from identity.store.redis import RedisStore
+from identity.store.redis import RedisStore, SealedRedisStore
 
 _MAX_SECRET_COLLISIONS: Final = 8
 
@@ -139,3 +139,50 @@ class OneTimeTokenUse:
         if not self._is_consumed:
             self._is_consumed = await self._tokens.consume(*self._arguments) is not None
         return self._is_consumed
+
+
+class OneTimeIds(RedisStore):
+    """Ids that are accepted once, such as the `jti` of a client assertion.
+
+    They belong to a `purpose` and an `owner` (a client or a key). Used ids are recorded until the object that carries
+    the id is no longer valid. The key contains the SHA-256 of the id.
+    """
+
+    async def mark_used(self, tenant_id: TenantId, purpose: str, owner: str, value: str, ttl_seconds: int) -> bool:
+        """Atomically mark an id as used; True for the first caller only."""
+        key = self._key(tenant_id, purpose, owner, value)
+        return bool(await self._redis.client.set(key, "1", nx=True, ex=max(1, ttl_seconds)))
+
+    async def is_used(self, tenant_id: TenantId, purpose: str, owner: str, value: str) -> bool:
+        """Whether an id has been used; `mark_used` alone decides which caller may use it."""
+        return bool(await self._redis.client.exists(self._key(tenant_id, purpose, owner, value)))
+
+    def _key(self, tenant_id: TenantId, purpose: str, owner: str, value: str) -> str:
+        # Two fingerprints, so that no other combination of owner and value results in the same key.
+        return self._redis.key("used", purpose, tenant_id, fingerprint(owner), fingerprint(value))
+
+
+class OpenVerifications(SealedRedisStore):
+    """The latest verification id and code of each owner, for callers with an API key.
+
+    Values are encrypted, because they allow verification in the user's place. The key names the owner, which is not
+    secret. An entry does not imply that its id is still valid: the one-time token decides.
+    """
+
+    async def save(self, tenant_id: TenantId, kind: str, owner: str, document: Document, ttl_seconds: int) -> None:
+        """Store the latest verification of an owner, replacing the previous one."""
+        key = self._key(tenant_id, kind, owner)
+        await self._redis.client.set(key, self._seal(document, key), ex=ttl_seconds)
+
+    async def find(self, tenant_id: TenantId, kind: str, owner: str) -> Document | None:
+        """The latest verification of an owner."""
+        key = self._key(tenant_id, kind, owner)
+        sealed: Any = await self._redis.client.get(key)
+        return None if sealed is None else self._unseal(sealed, key)
+
+    async def delete(self, tenant_id: TenantId, kind: str, owner: str) -> None:
+        """Delete the verification of an owner."""
+        await self._redis.client.delete(self._key(tenant_id, kind, owner))
+
+    def _key(self, tenant_id: TenantId, kind: str, owner: str) -> str:
+        return self._redis.key("open-verification", kind, tenant_id, owner)

@@ -24,7 +24,7 @@ from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_lanes, delivery_order, outbox_documents, request_context
+from identity.store import delivery_lanes, delivery_order, outbox_rows, request_context
 from identity.store.delivery_lanes import DeliveryLanes
 from identity.store.delivery_order import DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
@@ -133,9 +133,9 @@ class Outbox:
             if is_final and not retention.are_logged:
                 continue
             body, parts[row.event_id] = self._bodies.members(row.event_id, row.body, is_sealed=row.holds_secrets)
-            events.append({**outbox_documents.event_document(row, new_deliveries, sequence, vetoed=is_final), **body})
+            events.append({**outbox_rows.event_document(row, new_deliveries, sequence, vetoed=is_final), **body})
             state = {"state": "vetoed"} if is_final else {}
-            deliveries += [outbox_documents.delivery_document(row, new, sequence) | state for new in new_deliveries]
+            deliveries += [outbox_rows.delivery_document(row, new, sequence) | state for new in new_deliveries]
         if not events:
             return
         for document in (*events, *deliveries):
@@ -182,14 +182,14 @@ class Outbox:
         token = new_id()
         change = {"$set": {"lease": token, "nextAttempt": until}, "$unset": {"waits": ""}}
         # Read the events concurrently: reading some in vain costs less than a second round trip.
-        event_ids = {outbox_documents.event_id_of(delivery_id) for delivery_id in ids}
+        event_ids = {outbox_rows.event_id_of(delivery_id) for delivery_id in ids}
         result, events = await asyncio.gather(
             self._deliveries.update_many({"_id": {"$in": ids}, **is_due}, change), self._leased_events(event_ids)
         )
         if result.modified_count == len(ids) and all(delivery_id in candidates for delivery_id in ids):
-            return outbox_documents.leases_of([candidates[delivery_id] for delivery_id in ids], events, token)
+            return outbox_rows.leases_of([candidates[delivery_id] for delivery_id in ids], events, token)
         leased = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_lanes.LEASED_FIELDS)
-        return outbox_documents.leases_of(await leased.to_list(None), events, token)
+        return outbox_rows.leases_of(await leased.to_list(None), events, token)
 
     async def _leased_events(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:
         """The members of a lease from each stored event; None if the event cannot be unsealed."""
@@ -232,7 +232,7 @@ class Outbox:
         """
         try:
             await self._deliveries.bulk_write(
-                [outbox_documents.outcome_update(outcome) for outcome in outcomes], ordered=False
+                [outbox_rows.outcome_update(outcome) for outcome in outcomes], ordered=False
             )
         except _UNSTORABLE as error:
             _log.warning("outcomes of deliveries are written one by one", error=type(error).__name__)
@@ -241,13 +241,11 @@ class Outbox:
 
     async def _update_delivery(self, outcome: DeliveryOutcome) -> None:
         try:
-            await self._deliveries.bulk_write([outbox_documents.outcome_update(outcome)])
+            await self._deliveries.bulk_write([outbox_rows.outcome_update(outcome)])
         except _UNSTORABLE:
             attempt = outcome.attempt and outcome.attempt.without_response()
             plain = dataclasses.replace(outcome, attempt=attempt)
-            await self._deliveries.bulk_write(
-                [outbox_documents.outcome_update(plain, max_attempts=MAX_STORED_ATTEMPTS)]
-            )
+            await self._deliveries.bulk_write([outbox_rows.outcome_update(plain, max_attempts=MAX_STORED_ATTEMPTS)])
 
     async def _update_events(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         by_event: dict[EventId, list[DeliveryOutcome]] = collections.defaultdict(list)
@@ -255,9 +253,7 @@ class Outbox:
             if outcome.is_attempted_or_final:
                 by_event[outcome.lease.event_id].append(outcome)
         if by_event:
-            await self._events.bulk_write(
-                [outbox_documents.event_update(*item) for item in by_event.items()], ordered=False
-            )
+            await self._events.bulk_write([outbox_rows.event_update(*item) for item in by_event.items()], ordered=False)
 
     async def renew(self, leases: Sequence[DeliveryLease], until: Instant) -> None:
         """Extend leases whose receivers are slow."""
@@ -285,7 +281,7 @@ class Outbox:
     async def _extend_retention(self, ids: Sequence[str], until: Instant) -> None:
         """Update the deliveries last, because an interrupted run is resumed from them."""
         change = {"$max": {"expiresAt": as_datetime(until)}}
-        event_ids = list({outbox_documents.event_id_of(delivery_id) for delivery_id in ids})
+        event_ids = list({outbox_rows.event_id_of(delivery_id) for delivery_id in ids})
         await self._bodies.extend_retention(self._events, event_ids, change)
         await self._events.update_many({"_id": {"$in": event_ids}, "expiresAt": {"$exists": True}}, change)
         await self._deliveries.update_many({"_id": {"$in": list(ids)}, "expiresAt": {"$exists": True}}, change)

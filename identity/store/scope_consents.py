@@ -13,8 +13,8 @@ from pymongo import IndexModel, ReturnDocument
 from identity.call import Document
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant, as_datetime
+from identity.store.documents import ExpiringDocuments
 from identity.store.mongo import Session
-from identity.store.tenant_documents import ExpiringDocuments
 
 
 class ScopeConsents(ExpiringDocuments):

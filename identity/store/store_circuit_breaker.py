@@ -1,7 +1,7 @@
 """A circuit breaker for MongoDB: after one timeout, all operations fail at once until a ping succeeds.
 
 motor runs operations in a few threads. If every request had to time out against a hanging server, the others would
-queue behind it for minutes.
+queue behind it for minutes. `OUTAGES` are the exceptions that mean a store is unavailable or too slow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pymongo
 import structlog
@@ -21,10 +21,13 @@ from pymongo.errors import (
     AutoReconnect,
     ConnectionFailure,
     DocumentTooLarge,
+    ExecutionTimeout,
     NetworkTimeout,
     OperationFailure,
     PyMongoError,
+    WTimeoutError,
 )
+from redis import exceptions
 
 from identity.errors import Invalid
 
@@ -32,6 +35,19 @@ T = TypeVar("T")
 
 OPERATION_SECONDS = 5.0
 """The time limit for an operation, or for a transaction with all its retries."""
+
+OUTAGES: Final[tuple[type[Exception], ...]] = (
+    ConnectionFailure,
+    ExecutionTimeout,
+    WTimeoutError,
+    exceptions.ClusterError,
+    exceptions.ConnectionError,
+    exceptions.OutOfMemoryError,
+    exceptions.ReadOnlyError,
+    exceptions.TimeoutError,
+    exceptions.TryAgainError,
+)
+"""The command may or may not have been executed; the caller may retry it later."""
 
 _QUEUE_SECONDS = 1.0
 """How much longer an operation may take because it first waits for a thread."""

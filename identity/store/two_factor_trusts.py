@@ -13,8 +13,8 @@ from identity.call import Document
 from identity.errors import Duplicate
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint
 from identity.instants import Instant, as_datetime
+from identity.store.documents import ExpiringDocuments
 from identity.store.mongo import duplicates
-from identity.store.tenant_documents import ExpiringDocuments
 
 
 class TwoFactorTrusts(ExpiringDocuments):

@@ -14,8 +14,8 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.ids import TenantId
 from identity.instants import Instant
+from identity.store.documents import TenantDocuments
 from identity.store.mongo import Session, duplicates
-from identity.store.tenant_documents import TenantDocuments
 
 CREDENTIAL_ID = Unique("credentialId", ("tenantId", "credentialId"), "credentialId")
 """The unique index on credential ids: of two concurrent registrations of one, one fails."""

@@ -21,7 +21,7 @@ from identity.store.delivery_lanes import lane_of
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
 from identity.store.outbox import MAX_STORED_ATTEMPTS
-from identity.store.outbox_documents import delivery_id
+from identity.store.outbox_rows import delivery_id
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 

@@ -14,7 +14,7 @@ from identity.errors import Invalid, Unauthorized, Unavailable
 from identity.ids import TenantId, parse_id
 from identity.instants import Instant
 from identity.services import Services
-from identity.store.outages import OUTAGES
+from identity.store.store_circuit_breaker import OUTAGES
 
 _log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from identity.operations.api.discovery import JsonDocument
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
-from identity.store.outages import OUTAGES
+from identity.store.store_circuit_breaker import OUTAGES
 from identity.web import authentication, cross_origin, internal_requests
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess

@@ -35,7 +35,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from identity.config.sections import Server as Settings
 from identity.errors import TooLarge
 from identity.services import Services
-from identity.store.outages import OUTAGES
+from identity.store.store_circuit_breaker import OUTAGES
 from identity.web import authentication
 from identity.web.response import errors_body
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.sessions import back_channel_logout
-from identity.store.logout_notices import LogoutNotice
-from identity.store.work_queue import JobLease, WorkQueue
+from identity.store.work_queues import JobLease, LogoutNotice, WorkQueue
 from identity.workers.queue_worker import QueueLimits, QueueWorker
 
 SCHEDULE_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200)

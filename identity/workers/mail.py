@@ -11,9 +11,8 @@ from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.objects import event_logs
 from identity.outbound.mail import MailServer, SmtpClient, SmtpResult
 from identity.services import Services
-from identity.store.mails import Mail
 from identity.store.wakeups import Wakeups
-from identity.store.work_queue import JobLease, WorkQueue
+from identity.store.work_queues import JobLease, Mail, WorkQueue
 from identity.workers.queue_worker import QueueLimits, QueueWorker
 
 _JITTER = 0.1

@@ -26,7 +26,7 @@ from identity.operations.objects import event_logs
 from identity.services import Services
 from identity.store.mongo import STORE_ERRORS
 from identity.store.wakeups import Wakeups
-from identity.store.work_queue import Job, JobLease, WorkQueue
+from identity.store.work_queues import Job, JobLease, WorkQueue
 
 _log = structlog.get_logger(__name__)
 

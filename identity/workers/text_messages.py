@@ -5,8 +5,7 @@ from __future__ import annotations
 from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.operations.messaging import text_messages
 from identity.operations.objects import event_logs
-from identity.store.text_messages import TextMessage
-from identity.store.work_queue import JobLease, WorkQueue
+from identity.store.work_queues import JobLease, TextMessage, WorkQueue
 from identity.workers.queue_worker import QueueLimits, QueueWorker
 
 SCHEDULE_SECONDS = (2, 5, 15, 30, 60, 120)

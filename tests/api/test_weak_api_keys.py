@@ -9,7 +9,7 @@ import pytest
 
 from identity.errors import StartupError
 from identity.ids import new_id
-from identity.store import failed_api_keys
+from identity.store import rate_limits
 from tests.conftest import KICKSTART, MANAGER_KEY, SUPER_KEY, checking_client
 
 GUESSER = {"X-Forwarded-For": "203.0.113.90"}
@@ -106,7 +106,7 @@ async def test_random_values_are_not_reported(manager, api) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits a network to three unknown keys."""
-    monkeypatch.setattr(failed_api_keys, "DIFFERENT_KEYS", 3)
+    monkeypatch.setattr(rate_limits, "DIFFERENT_KEYS", 3)
 
 
 async def spend(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
@@ -169,7 +169,7 @@ async def test_public_routes_do_not_bypass_limit_and_stay_public(manager, http) 
 
 @pytest.mark.requirement("audit-a8-api-keys")
 async def test_permission_and_expiry_failures_are_not_counted(manager, http, monkeypatch) -> None:
-    monkeypatch.setattr(failed_api_keys, "DIFFERENT_KEYS", 1)
+    monkeypatch.setattr(rate_limits, "DIFFERENT_KEYS", 1)
     headers = {"X-Forwarded-For": "203.0.113.95"}
     endpoints = {"endpoints": {"/api/user": ["GET"]}}
     limited = [await made(manager, permissions=endpoints) for _ in range(3)]

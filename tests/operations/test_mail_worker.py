@@ -12,7 +12,7 @@ from identity.call import Call
 from identity.domain.messaging.mail_messages import Address
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import mail
-from identity.store.work_queue import WorkQueue
+from identity.store.work_queues import WorkQueue
 from identity.workers import queue_worker
 from tests import certificates, internals
 from tests.conftest import EMAIL_TEMPLATE, SUPER_KEY, checking_client

@@ -1,4 +1,4 @@
-"""Authorization codes: consumed once, by one caller, in one tenant; a replay returns the tokens to revoke."""
+"""Authorization codes and pushed requests: consumed once, by one caller, in one tenant; a replay of a code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from identity.ids import TenantId, fingerprint, new_id, new_secret
-from identity.store.authorization_codes import TOMBSTONE_SECONDS, AuthorizationCodes
+from identity.ids import ApplicationId, TenantId, fingerprint, new_id, new_secret
+from identity.store.authorization_codes import TOMBSTONE_SECONDS, AuthorizationCodes, PushedRequests
 
 GRANT = {"userId": "u", "scopes": ["openid"], "nonce": "n-0S6_WzA2Mj"}
 
@@ -87,3 +87,49 @@ async def test_tombstone_outlives_the_code_and_holds_no_grant(codes, redis):
     key = redis.key("code", tenant_id, fingerprint(code))
     assert 30 < await redis.client.ttl(key) <= TOMBSTONE_SECONDS
     assert await redis.client.hkeys(key) == ["used"]
+
+
+REQUEST = {"scope": "openid", "redirect_uri": "https://app.example.com/"}
+
+
+@pytest.fixture
+def requests(redis) -> PushedRequests:
+    return PushedRequests(redis)
+
+
+@pytest.fixture
+def owner() -> tuple[TenantId, ApplicationId]:
+    return TenantId(new_id()), ApplicationId(new_id())
+
+
+async def test_request_is_found_repeatedly_and_consumed_once(requests, owner):
+    await requests.save(*owner, "secret", REQUEST, 30)
+    assert await requests.find(*owner, "secret") == REQUEST
+    assert await requests.find(*owner, "secret") == REQUEST
+    assert await requests.consume(*owner, "secret") == REQUEST
+    assert await requests.consume(*owner, "secret") is None
+    assert await requests.find(*owner, "secret") is None
+
+
+@pytest.mark.requirement("oauth-12-11")
+async def test_of_64_racing_callers_one_gets_the_request(requests, owner):
+    await requests.save(*owner, "secret", REQUEST, 30)
+    found = await asyncio.gather(*(requests.consume(*owner, "secret") for _ in range(64)))
+    assert [request for request in found if request is not None] == [REQUEST]
+
+
+@pytest.mark.requirement("oauth-12-11")
+async def test_another_tenant_or_client_can_neither_find_nor_consume_it(requests, owner):
+    tenant_id, client_id = owner
+    await requests.save(*owner, "secret", REQUEST, 30)
+    for other in ((TenantId(new_id()), client_id), (tenant_id, ApplicationId(new_id()))):
+        assert await requests.find(*other, "secret") is None
+        assert await requests.consume(*other, "secret") is None
+    assert await requests.consume(*owner, "secret") == REQUEST
+
+
+async def test_secret_is_not_stored_and_the_value_expires(requests, owner, redis):
+    await requests.save(*owner, "secret", REQUEST, 30)
+    key = redis.key("pushed-request", *owner, fingerprint("secret"))
+    assert "secret" not in await redis.client.get(key)
+    assert 0 < await redis.client.ttl(key) <= 30

@@ -1,4 +1,4 @@
-"""One-time tokens: consumed once, revoked together, separated by tenant, and expiring."""
+"""One-time tokens, one-time ids and open verifications: consumed once, separated by tenant, and expiring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from identity.ids import TenantId, fingerprint, new_id
-from identity.store.one_time_tokens import OneTimeTokens
+from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifications
 
 KIND = "change-password"
 DOCUMENT = {"state": "the-state"}
@@ -142,3 +142,82 @@ async def test_no_secret_is_stored_and_the_value_expires(one_time_tokens, tenant
     assert secret not in key + str(await redis.client.get(key))
     names = [key, f"{key}:tries", redis.key("ticket-owner", KIND, tenant_id, "a user")]
     assert [0 < await redis.client.ttl(name) <= 30 for name in names] == [True, True, True]
+
+
+@pytest.mark.requirement("attack-40")
+async def test_of_64_racing_uses_of_an_id_one_succeeds(redis):
+    ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
+    answers = await asyncio.gather(*(ids.mark_used(tenant_id, "assertion", "owner", "jti", 60) for _ in range(64)))
+    assert sorted(answers) == [False] * 63 + [True]
+
+
+@pytest.mark.requirement("attack-40")
+async def test_ids_are_separate_by_tenant_purpose_and_owner(redis):
+    ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(TenantId(new_id()), "assertion", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "proof", "owner", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "other", "jti", 60)
+    assert await ids.mark_used(tenant_id, "assertion", "owner jti", "", 60)
+    assert not await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
+
+
+async def test_finding_an_id_does_not_consume_it_and_respects_the_tenant(redis):
+    ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
+    assert not await ids.is_used(tenant_id, "assertion", "owner", "jti")
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
+    assert await ids.is_used(tenant_id, "assertion", "owner", "jti")
+    assert not await ids.is_used(TenantId(new_id()), "assertion", "owner", "jti")
+
+
+async def test_used_id_is_stored_as_a_fingerprint_until_it_expires(redis):
+    ids, tenant_id = OneTimeIds(redis), TenantId(new_id())
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "jti", 60)
+    key = redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("jti"))
+    assert 0 < await redis.client.ttl(key) <= 60
+    assert await ids.mark_used(tenant_id, "assertion", "owner", "ended", -5)
+    assert (
+        await redis.client.ttl(redis.key("used", "assertion", tenant_id, fingerprint("owner"), fingerprint("ended")))
+        <= 1
+    )
+
+
+KIND_OF_OPEN_VERIFICATIONS = "emailVerification"
+GIVEN = {"id": "the id of a verification", "code": "BCDFGH"}
+
+
+@pytest.fixture
+def verifications(redis, vault) -> OpenVerifications:
+    return OpenVerifications(redis, vault)
+
+
+async def test_latest_verification_is_found_and_can_be_deleted(verifications, tenant_id):
+    assert await verifications.find(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user") is None
+    await verifications.save(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user", {"id": "an older id", "code": None}, 30)
+    await verifications.save(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user", GIVEN, 30)
+    assert await verifications.find(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user") == GIVEN
+    assert await verifications.find(tenant_id, "registrationVerification", "a user") is None
+    await verifications.delete(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user")
+    assert await verifications.find(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user") is None
+
+
+async def test_another_tenant_can_neither_find_nor_delete_it(verifications, tenant_id):
+    other = TenantId(new_id())
+    await verifications.save(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user", GIVEN, 30)
+    assert await verifications.find(other, KIND_OF_OPEN_VERIFICATIONS, "a user") is None
+    await verifications.delete(other, KIND_OF_OPEN_VERIFICATIONS, "a user")
+    await verifications.save(other, KIND_OF_OPEN_VERIFICATIONS, "a user", {"id": "theirs", "code": None}, 30)
+    assert await verifications.find(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user") == GIVEN
+
+
+async def test_value_is_sealed_and_expires(verifications, tenant_id, redis):
+    await verifications.save(tenant_id, KIND_OF_OPEN_VERIFICATIONS, "a user", GIVEN, 30)
+    (key,) = [
+        key
+        async for key in redis.client.scan_iter(
+            redis.key("open-verification", KIND_OF_OPEN_VERIFICATIONS, tenant_id, "*")
+        )
+    ]
+    assert 0 < await redis.client.ttl(key) <= 30
+    stored = await redis.client.get(key)
+    assert GIVEN["id"] not in stored and GIVEN["code"] not in stored

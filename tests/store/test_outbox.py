@@ -19,8 +19,14 @@ from identity.store import delivery_lanes, event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
 from identity.store.outbox import MAX_LEASED_BODY_BYTES, MAX_STORED_ATTEMPTS, Outbox
-from identity.store.outbox_documents import delivery_id
-from identity.store.outbox_rows import DeliveryAttempt, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
+from identity.store.outbox_rows import (
+    DeliveryAttempt,
+    DeliveryLease,
+    DeliveryOutcome,
+    EventRow,
+    NewDelivery,
+    delivery_id,
+)
 from identity.store.vault import Vault
 from identity.store.webhook_event_log import WebhookEventLog
 from tests.store.conftest import database_of_its_own

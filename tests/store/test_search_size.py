@@ -18,11 +18,11 @@ from identity.domain.objects.search import SearchQuery
 from identity.domain.users import user_search
 from identity.ids import TenantId, new_id
 from identity.store.cache import ChangeStreamStatus
+from identity.store.document_queries import conditions
 from identity.store.documents import Documents
 from identity.store.entities import Entities
 from identity.store.index_search import IndexSearched
 from identity.store.mongo import Database
-from identity.store.search_filters import conditions
 from identity.store.users import Users
 from identity.store.vault import Vault
 from tests import internals

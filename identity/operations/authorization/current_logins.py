@@ -17,7 +17,7 @@ from identity.operations.login_transactions.login_transactions import Authentica
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
 from identity.tokens.jws import Rejection
 
 

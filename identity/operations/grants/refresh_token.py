@@ -24,8 +24,8 @@ from identity.operations.issuance import token_responses
 from identity.operations.login import login_records
 from identity.services import Services
 from identity.store.mongo import Session
-from identity.store.outages import OUTAGES
 from identity.store.refresh_tokens import PresentedRefreshToken
+from identity.store.store_circuit_breaker import OUTAGES
 from identity.tokens.access_tokens import TokenContext
 
 _log = structlog.get_logger(__name__)

@@ -21,7 +21,7 @@ from identity.ids import TenantId, parse_id
 from identity.operations.groups import groups
 from identity.operations.objects import crud
 from identity.services import Services
-from identity.store.group_members import USER_INDEX
+from identity.store.groups import USER_INDEX
 from identity.store.mongo import Session, Write
 
 REQUEST = "api/group-members.json"

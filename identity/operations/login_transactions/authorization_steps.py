@@ -17,7 +17,7 @@ from identity.domain.providers import identity_providers
 from identity.ids import UserId
 from identity.instants import Instant
 from identity.operations.clients.clients import Client
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
 
 CONSENT_PAGE: Final = "consent"
 """The last path segment of the consent page."""

@@ -34,8 +34,8 @@ from identity.operations.login_transactions.authorization_steps import (
     VerifiedClient,
 )
 from identity.services import Services
+from identity.store.browser_sessions import SsoSession
 from identity.store.mongo import Session
-from identity.store.sso_sessions import SsoSession
 
 COOKIE: Final = "fusionauth.li"
 

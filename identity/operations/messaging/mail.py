@@ -19,7 +19,7 @@ from identity.operations.messaging import email_templates, user_views
 from identity.operations.objects import application_lookup, crud, event_logs
 from identity.outbound.mail import properties
 from identity.services import Services
-from identity.store.mails import Mail
+from identity.store.work_queues import Mail
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

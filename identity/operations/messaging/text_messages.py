@@ -24,7 +24,7 @@ from identity.operations.objects import event_logs
 from identity.outbound.http import OutboundError, Request
 from identity.outbound.tls import is_trust_anchor
 from identity.services import Services
-from identity.store.text_messages import TextMessage
+from identity.store.work_queues import TextMessage
 
 _MAX_RESPONSE_BYTES: Final = 1000
 _TWILIO_TIMEOUT_MS: Final = 10_000

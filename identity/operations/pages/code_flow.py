@@ -17,7 +17,7 @@ from identity.ids import Secret, TenantId, new_secret
 from identity.operations.clients.clients import Client
 from identity.operations.limits import anonymous_request_limits
 from identity.services import Services
-from identity.store.federation_state import FederationStates
+from identity.store.login_state import FederationStates
 
 AUTHORIZE: Final = "/oauth2/authorize"
 

@@ -31,7 +31,7 @@ from identity.operations.pages import code_flow
 from identity.operations.pages.code_flow import CodeFlow, LoginRedirect
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
-from identity.store.console_sessions import ConsoleSession
+from identity.store.browser_sessions import ConsoleSession
 from identity.tokens.jws import Rejection
 
 HOME: Final = "/admin"

@@ -39,7 +39,7 @@ from identity.operations.webauthn.authentication import VerifiedPasskey
 from identity.operations.webauthn.challenges import ANY_USER
 from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.services import Services
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
 
 FAILED: Final = "passkey.failed"
 

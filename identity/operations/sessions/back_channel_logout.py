@@ -18,8 +18,8 @@ from identity.ids import ApplicationId, TenantId
 from identity.outbound.addresses import check_url
 from identity.outbound.http import OutboundError, Request
 from identity.services import Services
-from identity.store.logout_notices import LogoutNotice
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
+from identity.store.work_queues import LogoutNotice
 
 CONNECT_TIMEOUT_MS = 3000
 READ_TIMEOUT_MS = 5000

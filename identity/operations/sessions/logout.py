@@ -17,7 +17,7 @@ from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.sessions import sso_session_records, sso_sessions
 from identity.services import Services
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
 from identity.tokens.jws import Rejection
 
 HOME = "/"

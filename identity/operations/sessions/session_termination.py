@@ -17,7 +17,7 @@ from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import user_events
 from identity.operations.sessions import back_channel_logout, sso_sessions
 from identity.services import Services
-from identity.store.logout_notices import LogoutNotice
+from identity.store.work_queues import LogoutNotice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

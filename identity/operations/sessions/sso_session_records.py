@@ -12,7 +12,7 @@ from identity.instants import later
 from identity.operations.messaging import user_events
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
 
 REVOCATION_EVENT = "jwt.refresh-token.revoke"
 

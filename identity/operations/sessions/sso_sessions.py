@@ -10,8 +10,8 @@ from identity.instants import Instant
 from identity.operations.login_transactions.authorization_steps import NewLogin
 from identity.operations.sessions import back_channel_logout
 from identity.services import Services
-from identity.store.logout_notices import LogoutNotice
-from identity.store.sso_sessions import SsoSession
+from identity.store.browser_sessions import SsoSession
+from identity.store.work_queues import LogoutNotice
 
 COOKIE = "fusionauth.sso"
 

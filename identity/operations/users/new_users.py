@@ -23,7 +23,7 @@ from identity.operations.passwords.user_passwords import NewPassword
 from identity.operations.verification import email_verifications, verified_login_ids
 from identity.schemas import fill
 from identity.services import Services
-from identity.store import group_members
+from identity.store.groups import ID_INDEX
 from identity.store.one_time_tokens import OneTimeTokenUse
 
 _ATTEMPTS_AT_A_SUFFIX = 20
@@ -187,7 +187,7 @@ async def duplicate_error(
     """Return the error of a write that a unique index rejected, and notify the owner as for an earlier check."""
     if duplicate.index == "_id_":
         return Invalid([duplicate_id(user)])
-    if duplicate.index == group_members.ID_INDEX:
+    if duplicate.index == ID_INDEX:
         path = "user.memberships"
         return Invalid.field("duplicate", path, f"The [{path}] name the id of a membership that exists already.")
     others = await services.directory.users.find_duplicates(user["tenantId"], user)

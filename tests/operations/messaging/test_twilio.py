@@ -11,7 +11,7 @@ import pytest
 from identity.domain.objects.secret_masking import MASK
 from identity.ids import TenantId, new_id
 from identity.operations.messaging import text_messages
-from identity.store.text_messages import TextMessage
+from identity.store.work_queues import TextMessage
 from tests import internals
 from tests.receiver import Behaviour, Received, answers, receiving, until
 

@@ -13,7 +13,7 @@ from identity.ids import new_id
 from identity.instants import Instant
 from identity.operations.groups.group_members import RESOURCE
 from identity.store.cache import ChangeStreamStatus
-from identity.store.group_members import ID_INDEX, USER_INDEX, GroupMembers
+from identity.store.groups import ID_INDEX, USER_INDEX, GroupMembers
 from identity.store.mongo import Database
 from identity.store.users import Users
 from identity.store.vault import Vault

@@ -11,7 +11,7 @@ import pytest
 from identity import request_facts
 from identity.ids import new_id
 from identity.request_facts import RequestFacts
-from identity.store.document_lookups import DocumentLookups
+from identity.store.document_queries import DocumentLookups
 from identity.trace_context import TraceContext
 
 TENANTS = (new_id(), new_id())

@@ -1,4 +1,4 @@
-"""The mail queue: exclusive leases, durability, sealing, and separation of tenants."""
+"""The queues of mails and logout notices: exclusive leases, durability, sealing, and separation of tenants."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import dataclasses
 import itertools
 
 import pytest
+from pymongo.errors import AutoReconnect
 
-from identity.ids import MailId, TenantId, new_id
+from identity import trace_context
+from identity.ids import ApplicationId, MailId, TenantId, UserId, new_id
 from identity.instants import Instant
-from identity.store.mails import Mail, Mails
 from identity.store.vault import Vault
+from identity.store.work_queues import LogoutNotice, LogoutNotices, Mail, Mails
 from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_763_690_000_000)
@@ -134,3 +136,110 @@ async def test_a_rotated_master_key_reads_and_reseals(database) -> None:
     assert await new.reseal() == 0
     (lease,) = await Mails(database, Vault({"new": KEYS["new"]})).lease(NOW, 30, UNKNOWN_ID, 5, 10)
     assert lease.job == one
+
+
+@pytest.fixture
+async def notices(database) -> LogoutNotices:
+    made = LogoutNotices(database, Vault({"key": b"k" * 32}))
+    await made.ensure_indexes()
+    return made
+
+
+def notice(tenant_id: str | None = None, application_id: str | None = None) -> LogoutNotice:
+    tenant, application = TenantId(tenant_id or new_id()), ApplicationId(application_id or new_id())
+    return LogoutNotice(tenant, application, UserId(new_id()), new_id())
+
+
+async def test_notice_is_unchanged_after_the_queue_and_sealed_in_it(notices, database) -> None:
+    one = notice()
+    await notices.add([one], NOW)
+    stored = await database.collection("logout_notices").find_one({})
+    assert one.session_id not in str(stored)
+    assert one.user_id not in str(stored)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert (lease.job, lease.attempts) == (one, 0)
+
+
+async def test_notice_stores_the_trace_of_its_request(notices) -> None:
+    trace = trace_context.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b")
+    one = dataclasses.replace(notice(), trace=trace, via=("0123456789abcdef",))
+    await notices.add([one], NOW)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert (lease.job.trace, lease.job.via) == (trace, ("0123456789abcdef",))
+
+
+async def test_one_notice_per_session_and_application(notices) -> None:
+    one = notice()
+    other = dataclasses.replace(one, session_id=new_id())
+    await asyncio.gather(*(notices.add([one, other], NOW) for _ in range(64)))
+    leases = await notices.lease(NOW, 30, {}, 5, 10)
+    assert {lease.job for lease in leases} == {one, other}
+    assert len(leases) == 2
+
+
+async def test_application_leases_are_bounded(notices) -> None:
+    greedy = notice()
+    await notices.add([dataclasses.replace(greedy, session_id=new_id()) for _ in range(6)], NOW)
+    modest = notice(greedy.tenant_id)
+    await notices.add([modest], NOW)
+    leases = await notices.lease(NOW, 30, {}, 2, 10)
+    assert sorted(lease.job.lane for lease in leases) == sorted([greedy.lane] * 2 + [modest.lane])
+
+
+async def test_aborted_transaction_queues_no_notice(notices, database) -> None:
+    one = notice()
+
+    async def write(session) -> None:
+        await notices.add([one], NOW, session)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database.in_transaction(write)
+    assert await notices.count(one.tenant_id) == 0
+
+
+async def test_unreadable_notice_blocks_no_other_and_is_leased_once_readable(notices, database) -> None:
+    sealed, plain = notice(), notice()
+    await notices.add([sealed], NOW)
+    other = LogoutNotices(database, Vault({"other": b"o" * 32}))
+    await other.add([plain], NOW)
+    (lease,) = await other.lease(NOW, 30, {}, 5, 10)
+    assert lease.job == plain
+    assert await notices.lease(NOW, 30, {}, 5, 10) == []
+    (lease,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
+    assert (lease.job, lease.attempts) == (sealed, 0)
+
+
+async def test_expired_lease_does_not_affect_the_next_one(notices, database) -> None:
+    await notices.add([notice()], NOW)
+    (late,) = await notices.lease(NOW, 30, {}, 5, 10)
+    (current,) = await notices.lease(Instant(NOW + 30_000), 30, {}, 5, 10)
+    await notices.retry(late, late.job, NOW)
+    await notices.release(late, NOW)
+    row = await database.collection("logout_notices").find_one({})
+    assert (row["lease"], row["attempts"], row["nextAttempt"]) == (current.token, 0, NOW + 60_000)
+
+
+async def test_leases_before_an_outage_are_returned(notices, monkeypatch) -> None:
+    await notices.add([notice(), notice()], NOW)
+    update, taken = notices._collection.find_one_and_update, []
+
+    async def once(*arguments, **options):
+        if taken:
+            raise AutoReconnect("away")
+        taken.append(await update(*arguments, **options))
+        return taken[0]
+
+    monkeypatch.setattr(notices._collection, "find_one_and_update", once)
+    (lease,) = await notices.lease(NOW, 30, {}, 5, 10)
+    assert lease.job.job_id == taken[0]["_id"]
+    with pytest.raises(AutoReconnect):
+        await notices.lease(NOW, 30, {}, 5, 10)
+
+
+async def test_notices_of_tenants_are_separate(notices) -> None:
+    one, other = notice(), notice()
+    await notices.add([one, other], NOW)
+    assert (await notices.count(one.tenant_id), await notices.count(TenantId(new_id()))) == (1, 0)
+    await notices.delete_all(one.tenant_id)
+    assert (await notices.count(one.tenant_id), await notices.count(other.tenant_id)) == (0, 1)

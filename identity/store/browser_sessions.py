@@ -1,7 +1,6 @@
-"""SSO sessions in Redis, which expire after an idle timeout.
+"""Sessions of browsers in Redis: SSO sessions, and those of the administrators' console.
 
-A session is identified by a secret that only the browser's cookie contains. Its public id (`session_id`, the `sid`
-claim) identifies it for callers with an API key.
+A session is identified by a secret that only the browser's cookie contains.
 """
 
 from __future__ import annotations
@@ -37,7 +36,10 @@ class SsoSession:
 
 
 class SsoSessions(RedisStore):
-    """The sessions of all tenants."""
+    """The SSO sessions of all tenants, which expire after an idle timeout.
+
+    The public id of a session (`session_id`, the `sid` claim) identifies it for callers with an API key.
+    """
 
     async def create(self, tenant_id: TenantId, secret: str, session: SsoSession, idle_seconds: int) -> None:
         """Store a session with an idle timeout."""
@@ -142,3 +144,59 @@ def _session(fields: Mapping[str, str]) -> SsoSession | None:
         fields.get("second", ""),
         int(fields.get("left", "0")),
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleSession:
+    """The session of an administrator; `auth_instant` is when the user entered credentials.
+
+    `sso_session_id` is the SSO session of the login, which ends this session as well; empty if the tenant has none.
+    """
+
+    user_id: UserId
+    created: Instant
+    used: Instant
+    auth_instant: Instant
+    sso_session_id: str
+
+
+class ConsoleSessions(RedisStore):
+    """The sessions of administrators; the console belongs to one tenant, that of its application.
+
+    Instants are stored, so that the clock of the service decides about time-outs; the TTL only removes old sessions.
+    """
+
+    async def create(self, tenant_id: TenantId, secret: str, session: ConsoleSession, ttl_seconds: int) -> None:
+        """Store a session."""
+        fields = {
+            "user": session.user_id,
+            "created": str(session.created),
+            "used": str(session.used),
+            "auth": str(session.auth_instant),
+            "sso": session.sso_session_id,
+        }
+        await self._redis.set_hash(self._key(tenant_id, secret), fields, ttl_seconds)
+
+    async def find(self, tenant_id: TenantId, secret: str) -> ConsoleSession | None:
+        """The session with this secret."""
+        fields: Any = await self._redis.client.hgetall(self._key(tenant_id, secret))
+        if not fields:
+            return None
+        return ConsoleSession(
+            UserId(fields["user"]),
+            Instant(int(fields["created"])),
+            Instant(int(fields["used"])),
+            Instant(int(fields["auth"])),
+            fields["sso"],
+        )
+
+    async def touch(self, tenant_id: TenantId, secret: str, now: Instant) -> None:
+        """Record that a session was used; one that ended meanwhile stays ended."""
+        await self._redis.run("console_session_touch", [self._key(tenant_id, secret)], str(now))
+
+    async def end(self, tenant_id: TenantId, secret: str) -> None:
+        """End the session with this secret."""
+        await self._redis.client.delete(self._key(tenant_id, secret))
+
+    def _key(self, tenant_id: TenantId, secret: str) -> str:
+        return self._redis.key("console", tenant_id, fingerprint(secret))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from identity.store.keyed_locks import KeyedLocks
+from identity.store.mongo import KeyedLocks
 
 LONG = 20.0
 

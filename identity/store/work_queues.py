@@ -1,8 +1,9 @@
-"""Work queues: one document per job until the job is done or given up.
+"""Work queues of mails, text messages and logout notices: one document per job until the job is done or given up.
 
 Leasing a job moves its next attempt into the future and stores a token of the lessee; the lease of a process that dies
-expires. The content of a job is sealed. Jobs belong to lanes, such as the mail server of a tenant or the receiver of an
-application, which are served in random order, so that an unavailable one does not block the others.
+expires. The content of a job is sealed, because mails and text messages contain links and codes that authenticate
+users. Jobs belong to lanes, such as the mail server of a tenant or the receiver of an application, which are served in
+random order, so that an unavailable one does not block the others.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pymongo import IndexModel, ReturnDocument, UpdateOne
 
 from identity.call import Document
 from identity.errors import StartupError
-from identity.ids import TenantId, new_id
+from identity.ids import ApplicationId, MailId, TenantId, UserId, fingerprint, new_id
 from identity.instants import Instant, later
+from identity.store import request_context
 from identity.store.mongo import STORE_ERRORS, Collection, Database, Session, delete_many
 from identity.store.vault import Vault
+from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
 
@@ -190,3 +193,115 @@ class WorkQueue(abc.ABC, Generic[J]):
 
     def _context(self, job_id: str) -> str:
         return f"{self.name}.{job_id}.content"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail to be sent; `recipients` are those to whom it has not been delivered yet."""
+
+    mail_id: MailId
+    tenant_id: TenantId
+    sender: str
+    recipients: tuple[str, ...]
+    message: bytes = dataclasses.field(repr=False)
+
+    @property
+    def job_id(self) -> str:
+        """The id of its document."""
+        return self.mail_id
+
+    @property
+    def lane(self) -> str:
+        """Each tenant has one mail server."""
+        return self.tenant_id
+
+
+class Mails(WorkQueue[Mail]):
+    """The collection `mails`."""
+
+    name = "mails"
+    lane_member = "tenantId"
+
+    def _content(self, job: Mail) -> Document:
+        return {"sender": job.sender, "recipients": job.recipients, "message": job.message.decode("ascii")}
+
+    def _job(self, row: Document, content: Document) -> Mail:
+        recipients, message = tuple(content["recipients"]), content["message"].encode("ascii")
+        return Mail(MailId(row["_id"]), TenantId(row["tenantId"]), content["sender"], recipients, message)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextMessage:
+    """A text message to be sent by a messenger; `trace` and `via` are those of the request that caused it."""
+
+    message_id: str
+    tenant_id: TenantId
+    messenger_id: str
+    phone_number: str = dataclasses.field(repr=False)
+    text: str = dataclasses.field(repr=False)
+    trace: TraceContext | None = None
+    via: tuple[str, ...] = ()
+
+    @property
+    def job_id(self) -> str:
+        """The id of its document."""
+        return self.message_id
+
+    @property
+    def lane(self) -> str:
+        """Each messenger has its own receiver."""
+        return self.messenger_id
+
+
+class TextMessages(WorkQueue[TextMessage]):
+    """The collection `text_messages`."""
+
+    name = "text_messages"
+    lane_member = "messengerId"
+
+    def _content(self, job: TextMessage) -> Document:
+        return {"phoneNumber": job.phone_number, "text": job.text, **request_context.stored(job.trace, job.via)}
+
+    def _job(self, row: Document, content: Document) -> TextMessage:
+        phone_number, text, context = content["phoneNumber"], content["text"], request_context.read(content)
+        return TextMessage(row["_id"], TenantId(row["tenantId"]), row["messengerId"], phone_number, text, *context)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogoutNotice:
+    """The end of a session of a user, for one application. Its URL is read when the notice is sent.
+
+    `trace` and `via` are those of the first request that ended the session.
+    """
+
+    tenant_id: TenantId
+    application_id: ApplicationId
+    user_id: UserId
+    session_id: str
+    trace: TraceContext | None = dataclasses.field(default=None, compare=False)
+    via: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    @property
+    def job_id(self) -> str:
+        """One job per session and application, even if several requests end the session concurrently."""
+        return fingerprint(f"{self.tenant_id} {self.application_id} {self.session_id}")
+
+    @property
+    def lane(self) -> str:
+        """Each application has its own receiver."""
+        return self.application_id
+
+
+class LogoutNotices(WorkQueue[LogoutNotice]):
+    """The collection `logout_notices`: notices to the applications of ended sessions (Back-Channel Logout)."""
+
+    name = "logout_notices"
+    lane_member = "applicationId"
+
+    def _content(self, job: LogoutNotice) -> Document:
+        return {"userId": job.user_id, "sessionId": job.session_id, **request_context.stored(job.trace, job.via)}
+
+    def _job(self, row: Document, content: Document) -> LogoutNotice:
+        tenant_id, application_id = TenantId(row["tenantId"]), ApplicationId(row["applicationId"])
+        user_id, context = UserId(content["userId"]), request_context.read(content)
+        return LogoutNotice(tenant_id, application_id, user_id, content["sessionId"], *context)
