@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from identity.call import Document
 from identity.domain.captcha.captchas import Widget
@@ -68,6 +69,25 @@ class Form:
     is_dangerous: bool = False
     progress: str = ""
     captcha: Widget | None = None
+
+
+class FormTexts(TypedDict):
+    """The texts of a form that has one of each."""
+
+    title: str
+    heading: str
+    lead: str
+    submit: str
+
+
+def form_texts(theme: PageTheme, key: str, lead: str | None = None) -> FormTexts:
+    """Return the texts `<key>.title`, `.heading`, `.lead` and `.submit` of a form; `lead` replaces its text."""
+    return FormTexts(
+        title=theme[f"{key}.title"],
+        heading=theme[f"{key}.heading"],
+        lead=theme[f"{key}.lead"] if lead is None else lead,
+        submit=theme[f"{key}.submit"],
+    )
 
 
 def with_errors(fields: Iterable[Field], errors: Iterable[FieldError], theme: PageTheme) -> list[Field]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -28,8 +28,8 @@ from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
-from identity.web.hosted import csrf, fields, render
-from identity.web.hosted.fields import Field, Form
+from identity.web.hosted import csrf, fields, page_theme, render
+from identity.web.hosted.fields import Field, Form, form_texts
 from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
 
@@ -71,6 +71,18 @@ class FormFeedback:
         return cls(message=page_messages.of_code_error(error, rejected=page_messages.CHANGE_REJECTED))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class AccountContext(PageContext):
+    """The context of a page of a signed-in user."""
+
+    account: Account
+
+    @property
+    def form_parameters(self) -> Iterable[tuple[str, str]]:
+        """The hidden fields of a form: the context, and the login that the page was served to."""
+        return {**self.parameters, "session": session_name(self.account)}.items()
+
+
 NO_FEEDBACK: Final = FormFeedback()
 REJECTED_FORM: Final = FormFeedback(message=csrf.INVALID_TOKEN)
 
@@ -86,16 +98,14 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
     async def get(self, call: Call) -> Reply:
         """Show the page, after a login if necessary."""
         given = self.parameters(REQUEST)
-        loaded = await self.load_account(call, given)
-        return loaded if isinstance(loaded, Reply) else await self.page(*loaded, given)
+        context = await self.load_account(call, given)
+        return context if isinstance(context, Reply) else await self.page(context, given)
 
     @abc.abstractmethod
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the page for a request, or for a form that was rejected with `feedback`."""
 
-    async def load_account(self, call: Call, given: Document) -> tuple[PageContext, Account] | Reply:
+    async def load_account(self, call: Call, given: Document) -> AccountContext | Reply:
         """Return the signed-in user's account, or the redirect to the login."""
         context = await self.load_context(call, given)
         if context.client is None:
@@ -105,7 +115,8 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
         browser = Browser(self.cookie(sso_sessions.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
         account = await accounts.find(self.services, call, context.client, browser)
         if account is not None and (not self.requires_recent_login or accounts.has_recent_login(call, account)):
-            return await self.in_language_of(context, given, account.user), account
+            theme = await page_theme.load(self, context.tenant, context.application, given, user=account.user)
+            return AccountContext(context.tenant, context.client, theme, context.parameters, account)
         max_age = accounts.RECENT_LOGIN_SECONDS if self.requires_recent_login else None
         query = account_logins.request_parameters(call, context.client, self.page_path, max_age_seconds=max_age)
         if "locale" in given:
@@ -124,11 +135,33 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
         query = {**given, "client_id": application_id, "tenantId": context.tenant_id}
         return redirect(f"{self.request.path}?{urllib.parse.urlencode(query)}")
 
-    def account_form(self, context: PageContext, account: Account, form: Form, feedback: FormFeedback) -> Reply:
+    def list_page(
+        self,
+        context: AccountContext,
+        key: str,
+        given: Document,
+        facts: Sequence[tuple[str, str]],
+        buttons: Sequence[tuple[str, str]],
+    ) -> Reply:
+        """Return a page that lists what the user may add and remove, as the parameter `changed` says was done."""
+        theme, changed = context.theme, given.get("changed", "")
+        values = {
+            "title": theme[f"{key}.title"],
+            "heading": theme[f"{key}.heading"],
+            "lead": theme[f"{key}.lead"],
+            "message": theme[f"{key}.{changed}"] if changed in {"added", "removed"} else "",
+            "facts": facts,
+            "nothing": theme[f"{key}.none"],
+            "buttons": buttons,
+            "links": [(theme["account.back"], context.url("/account"))],
+        }
+        return render.form("account.html", values, theme)
+
+    def account_form(self, context: AccountContext, form: Form, feedback: FormFeedback) -> Reply:
         """Return a page with a form about an account, with the feedback on the submitted one."""
         form = dataclasses.replace(
             form,
-            hidden=[*form.hidden, ("session", session_name(account))],
+            hidden=[*form.hidden, ("session", session_name(context.account))],
             links=[*form.links, (context.theme["account.back"], context.url("/account"))],
         )
         form = fields.with_refusal(form, feedback.errors, context.theme, feedback.general)
@@ -143,16 +176,15 @@ class AccountFormHandler(AccountHandler):
     @page_endpoint(form=FORM)
     async def post(self, call: Call, form: Document) -> Reply:
         """Apply a form that was served to this browser during this login, and not during an earlier one."""
-        loaded = await self.load_account(call, form)
-        if isinstance(loaded, Reply):
-            return loaded
-        context, account = loaded
-        if csrf.has_valid_token(self, form) and form.get("session") == session_name(account):
-            return await self.submit(call, context, account, form)
-        return await self.page(context, account, form, REJECTED_FORM)
+        context = await self.load_account(call, form)
+        if isinstance(context, Reply):
+            return context
+        if csrf.has_valid_token(self, form) and form.get("session") == session_name(context.account):
+            return await self.submit(call, context, form)
+        return await self.page(context, form, REJECTED_FORM)
 
     @abc.abstractmethod
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Apply the form."""
 
 
@@ -161,29 +193,27 @@ class HomeHandler(AccountHandler):
 
     page_path = "/account"
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Show the user's data."""
         theme = context.theme
         values = {
             "title": theme["account.title"],
             "heading": theme["account.heading"],
-            "lead": theme.fill("account.lead", user_rules.primary_login_id(account.user), strong=True),
+            "lead": theme.fill("account.lead", user_rules.primary_login_id(context.account.user), strong=True),
             "message": theme.message(_CHANGED.get(given.get("changed", ""), "")),
-            "facts": _facts(context, account, await accounts.pending_email(self.services, account)),
+            "facts": _facts(context, await accounts.pending_email(self.services, context.account)),
             "nothing": theme["account.nothing"],
             "buttons": [
                 (theme["account.edit"], context.url("/account/edit")),
-                *_phone_button(context, account),
+                *_phone_button(context),
                 (theme["account.password"], context.url("/account/password")),
                 (theme["account.twoFactor"], context.url("/account/two-factor")),
-                *_passkey_button(self, context, account),
+                *_passkey_button(self, context),
                 (theme["account.sessions"], context.url("/account/sessions")),
                 (theme["account.applications"], context.url("/account/applications")),
                 (theme["account.links"], context.url("/account/links")),
                 (theme["account.data"], context.url("/account/data")),
-                *_delete_button(context, account),
+                *_delete_button(context),
             ],
             "links": [(theme["account.logout"], context.url("/oauth2/logout"))],
         }
@@ -195,50 +225,45 @@ class PasswordHandler(AccountFormHandler):
 
     page_path = "/account/password"
 
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Change the password; the user has to log in again."""
         try:
-            await accounts.change_password(self.services, call, account, form)
+            await accounts.change_password(self.services, call, context.account, form)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
-            return await self.page(context, account, form, FormFeedback.of(error))
+            return await self.page(context, form, FormFeedback.of(error))
         return redirect(context.url("/account", changed="password"))
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the form."""
         theme = context.theme
         hints = fields.password_hints(context.tenant, theme)
         form = Form(
-            title=theme["accountPassword.title"],
-            heading=theme["accountPassword.heading"],
-            lead=theme["accountPassword.lead"],
-            submit=theme["accountPassword.submit"],
+            **form_texts(theme, "accountPassword"),
             fields=[
                 Field("currentPassword", theme["accountPassword.current"], "password", "current-password"),
                 Field("password", theme["changePassword.password"], "password", "new-password", hints=hints),
                 Field("passwordConfirm", theme["changePassword.confirm"], "password", "new-password"),
             ],
         )
-        return self.account_form(context, account, form, feedback)
+        return self.account_form(context, form, feedback)
 
 
-def _delete_button(context: PageContext, account: Account) -> list[tuple[str, str]]:
+def _delete_button(context: AccountContext) -> list[tuple[str, str]]:
     """Return the button that deletes the account, if the tenant allows it."""
-    may_delete = account_data.may_delete(account)
+    may_delete = account_data.may_delete(context.account)
     return [(context.theme["account.delete"], context.url("/account/delete"))] if may_delete else []
 
 
-def _phone_button(context: PageContext, account: Account) -> list[tuple[str, str]]:
+def _phone_button(context: AccountContext) -> list[tuple[str, str]]:
     """Return the button that changes the phone number, if the user can."""
-    may_change = accounts.may_change_phone(account)
+    may_change = accounts.may_change_phone(context.account)
     return [(context.theme["accountPhone.heading"], context.url("/account/phone"))] if may_change else []
 
 
-def _passkey_button(handler: AccountHandler, context: PageContext, account: Account) -> list[tuple[str, str]]:
+def _passkey_button(handler: AccountHandler, context: AccountContext) -> list[tuple[str, str]]:
     """Return the button for the passkeys, if the tenant offers them."""
     base_url = handler.addresses.base_url(handler.request)
-    if not account_passkeys.is_offered(handler.services, account.client, base_url):
+    if not account_passkeys.is_offered(handler.services, context.account.client, base_url):
         return []
     return [(context.theme["account.passkeys"], context.url("/account/webauthn"))]
 
@@ -248,9 +273,9 @@ def session_name(account: Account) -> str:
     return fingerprint(f"account {account.current.session.session_id} {account.user_id}")[:32]
 
 
-def _facts(context: PageContext, account: Account, pending_email: str) -> list[tuple[str, str]]:
+def _facts(context: AccountContext, pending_email: str) -> list[tuple[str, str]]:
     """Return the user's data as labels and values."""
-    theme, user = context.theme, account.user
+    theme, user = context.theme, context.account.user
     facts: list[tuple[str, str]] = []
     if user.get("email"):
         key = "account.verified" if user["verified"] else "account.unverified"

@@ -16,8 +16,12 @@ from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback, session_name
-from identity.web.self_service.page_context import PageContext
+from identity.web.self_service.account import (
+    NO_FEEDBACK,
+    AccountContext,
+    AccountFormHandler,
+    FormFeedback,
+)
 
 SESSIONS_PATH: Final = "/account/sessions"
 APPLICATIONS_PATH: Final = "/account/applications"
@@ -53,32 +57,29 @@ class AccessHandler(AccountFormHandler):
     """The first part of the keys of the page's texts."""
     requires_recent_login = False
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the lists."""
         theme = context.theme
-        hidden = {**context.parameters, "session": session_name(account)}
         is_changed = given.get("changed") == _CHANGED and not feedback.message
         values = {
             "title": theme[f"{self.text_prefix}.title"],
             "heading": theme[f"{self.text_prefix}.heading"],
             "lead": theme[f"{self.text_prefix}.lead"],
             "is_good": is_changed,
-            "sections": await self.sections(account, theme),
+            "sections": await self.sections(context.account, theme),
             "links": [(theme["account.back"], context.url("/account"))],
         }
         message = f"{self.text_prefix}.revoked" if is_changed else feedback.message
-        return csrf.form_page(self, "account_access.html", values, theme, hidden.items(), message=message)
+        return csrf.form_page(self, "account_access.html", values, theme, context.form_parameters, message=message)
 
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Revoke an entry."""
         try:
-            problem = await self.revoke(call, account, form)
+            problem = await self.revoke(call, context.account, form)
         except WebhookTransactionFailed:
             problem = page_messages.CHANGE_REJECTED
         if problem:
-            return await self.page(context, account, form, FormFeedback(message=problem))
+            return await self.page(context, form, FormFeedback(message=problem))
         return redirect(context.url(self.page_path, changed=_CHANGED))
 
     @abc.abstractmethod

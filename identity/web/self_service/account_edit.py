@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.forms import field_values
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
-from identity.errors import Invalid, Unavailable, WebhookTransactionFailed
+from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.pages import account_form, accounts, page_messages
 from identity.operations.pages.account_form import Edited
 from identity.operations.pages.accounts import Account
+from identity.operations.verification import phone_changes
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import fields, form_inputs
-from identity.web.hosted.fields import Field, Form
-from identity.web.self_service.account import NO_FEEDBACK, AccountFormHandler, FormFeedback
-from identity.web.self_service.page_context import PageContext
+from identity.web.hosted.fields import Field, Form, form_texts
+from identity.web.self_service.account import NO_FEEDBACK, AccountContext, AccountFormHandler, FormFeedback
 from identity.web.self_service.passwords import send_code_buttons
+
+_AGAIN: Final = "again"
+_OTHER: Final = "other"
 
 
 class EditHandler(AccountFormHandler):
@@ -27,20 +31,20 @@ class EditHandler(AccountFormHandler):
 
     page_path = "/account/edit"
 
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Apply the changes, or send a code that confirms them."""
         try:
             if "methodId" in form:
-                await accounts.send_confirmation(self.services, call, account, form["methodId"])
-                return await self.page(context, account, form, FormFeedback(message=page_messages.CODE_SENT))
-            edited = await self.edit(call, account, form)
+                await accounts.send_confirmation(self.services, call, context.account, form["methodId"])
+                return await self.page(context, form, FormFeedback(message=page_messages.CODE_SENT))
+            edited = await self.edit(call, context.account, form)
         except (Invalid, Unavailable, WebhookTransactionFailed) as error:
             feedback = FormFeedback.of(error)
             if "methodId" in form:
-                return await self.page(context, account, form, feedback)
+                return await self.page(context, form, feedback)
             errors = form_inputs.localized(accounts.without_email_reasons(feedback.errors), context.theme)
-            profile = await self.profile_fields(context, account, form)
-            return self.edit_page(context, account, profile, dataclasses.replace(feedback, errors=errors))
+            profile = await self.profile_fields(context, form)
+            return self.edit_page(context, profile, dataclasses.replace(feedback, errors=errors))
         return redirect(_url_after_edit(context, edited))
 
     async def edit(self, call: Call, account: Account, form: Document) -> Edited:
@@ -50,44 +54,36 @@ class EditHandler(AccountFormHandler):
             return await account_form.edit(self.services, call, account, form_fields, form)
         return Edited(await accounts.edit(self.services, call, account, form))
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the form with the current values."""
-        return self.edit_page(context, account, await self.profile_fields(context, account), feedback)
+        return self.edit_page(context, await self.profile_fields(context), feedback)
 
-    async def profile_fields(
-        self, context: PageContext, account: Account, given: Document | None = None
-    ) -> list[Field]:
+    async def profile_fields(self, context: AccountContext, given: Document | None = None) -> list[Field]:
         """Return the fields with the values of a submitted form, else with the current ones."""
         theme = context.theme
-        form_fields = await account_form.load_fields(self.services, account)
+        form_fields = await account_form.load_fields(self.services, context.account)
         if form_fields:
             answers = (
-                await account_form.current_answers(self.services, account, form_fields)
+                await account_form.current_answers(self.services, context.account, form_fields)
                 if given is None
                 else field_values.read(form_fields, given)
             )
             hints = fields.password_hints(context.tenant, theme)
             return _with_optional_repeats(form_inputs.inputs(form_fields, answers, theme, hints))
-        values = accounts.field_values(account) if given is None else given
-        editable = accounts.editable_fields(account)
+        values = accounts.field_values(context.account) if given is None else given
+        editable = accounts.editable_fields(context.account)
         return [form_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
 
-    def edit_page(
-        self, context: PageContext, account: Account, profile: Sequence[Field], feedback: FormFeedback
-    ) -> Reply:
+    def edit_page(self, context: AccountContext, profile: Sequence[Field], feedback: FormFeedback) -> Reply:
         """Return the form with these fields."""
         theme = context.theme
+        lead = theme.fill("account.lead", user_rules.primary_login_id(context.account.user), strong=True)
         form = Form(
-            title=theme["accountEdit.title"],
-            heading=theme["accountEdit.heading"],
-            lead=theme.fill("account.lead", user_rules.primary_login_id(account.user), strong=True),
-            submit=theme["accountEdit.submit"],
-            fields=[*profile, *_confirmation_fields(context, account)],
-            buttons=_confirmation_buttons(context, account),
+            **form_texts(theme, "accountEdit", lead),
+            fields=[*profile, *_confirmation_fields(context)],
+            buttons=_confirmation_buttons(context),
         )
-        return self.account_form(context, account, form, feedback)
+        return self.account_form(context, form, feedback)
 
 
 def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
@@ -98,7 +94,7 @@ def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
     ]
 
 
-def _url_after_edit(context: PageContext, edited: Edited) -> str:
+def _url_after_edit(context: AccountContext, edited: Edited) -> str:
     """Return the URL after a change: the page for the code of a new address, else the account."""
     started = edited.started
     if started is not None and started.one_time_code is not None:
@@ -108,10 +104,10 @@ def _url_after_edit(context: PageContext, edited: Edited) -> str:
     return context.url("/account", changed="data" if started is None else "email")
 
 
-def _confirmation_fields(context: PageContext, account: Account) -> list[Field]:
+def _confirmation_fields(context: AccountContext) -> list[Field]:
     """Return the field that confirms a new email address."""
     theme = context.theme
-    match accounts.confirmation_of(account):
+    match accounts.confirmation_of(context.account):
         case "currentPassword":
             label = theme["accountEdit.currentPassword"]
             return [Field("currentPassword", label, "password", "current-password", is_required=False)]
@@ -120,12 +116,96 @@ def _confirmation_fields(context: PageContext, account: Account) -> list[Field]:
     return []
 
 
-def _confirmation_buttons(context: PageContext, account: Account) -> list[tuple[str, str, str]]:
+def _confirmation_buttons(context: AccountContext) -> list[tuple[str, str, str]]:
     """Return a button for each two-factor method whose codes are sent."""
-    if accounts.confirmation_of(account) != "code":
+    if accounts.confirmation_of(context.account) != "code":
         return []
-    methods = account.user["twoFactor"]["methods"]
+    methods = context.account.user["twoFactor"]["methods"]
     return send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods])
 
 
-ROUTES = [Route("/account/edit", EditHandler)]
+class PhoneHandler(AccountFormHandler):
+    """The form for a new number, then the one for its code."""
+
+    page_path = "/account/phone"
+
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
+        """Send a code to a new number, or apply the change with the code."""
+        if not accounts.may_change_phone(context.account):
+            raise InvalidRequest("unknown", "Changes of phone numbers are not enabled.")
+        try:
+            message = await self._apply(call, context.account, form)
+        except (Invalid, Unavailable, WebhookTransactionFailed) as error:
+            return await self.page(context, form, FormFeedback.of(error))
+        except NotFound:
+            return await self.page(context, {}, FormFeedback(message="verifyOver.heading"))
+        if message is None:
+            return redirect(context.url("/account", changed="phone"))
+        return await self.page(context, {}, FormFeedback(message=message))
+
+    async def _apply(self, call: Call, account: Account, form: Document) -> str | None:
+        """Apply the form; return the key of a page text for the next page, None after the change."""
+        services, client, user = self.services, account.client, account.user
+        call = call.within(client.tenant_id)
+        if "methodId" in form:
+            await accounts.send_confirmation(services, call, account, form["methodId"])
+            return page_messages.CODE_SENT
+        number = await phone_changes.find_number(services, user)
+        if number and form.get("action") == _OTHER:
+            await phone_changes.cancel(services, user)
+            return ""
+        if number and form.get("action") == _AGAIN:
+            await phone_changes.start(services, call, client.tenant, user, number)
+            return page_messages.CODE_SENT
+        if number:
+            await phone_changes.complete(services, call, client, user, form.get("code", "").strip())
+            return None
+        await accounts.request_phone_change(services, call, account, form)
+        return ""
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """Return the form for the number, or for the code of a pending change."""
+        if not accounts.may_change_phone(context.account):
+            raise InvalidRequest("unknown", "Changes of phone numbers are not enabled.")
+        number = await phone_changes.find_number(self.services, context.account.user)
+        form = _code_form(context, number) if number else _number_form(context, given)
+        errors = [error for error in feedback.errors if error.path != "oneTimeCode"]
+        if len(errors) < len(feedback.errors):
+            feedback = FormFeedback(errors, feedback.general, page_messages.WRONG_CODE)
+        return self.account_form(context, form, feedback)
+
+
+def _number_form(context: AccountContext, given: Document) -> Form:
+    theme = context.theme
+    number = Field(phone_changes.PATH, theme["user.phoneNumber"], "tel", "tel", given.get(phone_changes.PATH, ""))
+    password = Field("currentPassword", theme["accountPassword.current"], "password", "current-password")
+    code = Field("code", theme["twoFactor.code"], "text", "one-time-code")
+    uses_code = accounts.confirmation_of(context.account) == "code"
+    methods = context.account.user["twoFactor"]["methods"] if uses_code else []
+    return Form(
+        title=theme["accountPhone.heading"],
+        heading=theme["accountPhone.heading"],
+        lead=theme.fill("account.lead", user_rules.primary_login_id(context.account.user), strong=True),
+        submit=theme["accountPhone.submit"],
+        fields=[number, code if uses_code else password],
+        notes=[theme["accountPhone.lead"]],
+        buttons=send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods]),
+    )
+
+
+def _code_form(context: AccountContext, number: str) -> Form:
+    theme = context.theme
+    return Form(
+        title=theme["accountPhone.heading"],
+        heading=theme["accountPhone.heading"],
+        lead=theme.fill("accountPhone.code", number, strong=True),
+        submit=theme["accountPhone.verify"],
+        fields=[Field("code", theme["twoFactor.code"], "text", "one-time-code")],
+        buttons=[(theme["accountPhone.again"], "action", _AGAIN), (theme["accountPhone.other"], "action", _OTHER)],
+    )
+
+
+ROUTES = [
+    Route("/account/edit", EditHandler),
+    Route("/account/phone", PhoneHandler),
+]

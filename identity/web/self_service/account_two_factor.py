@@ -14,17 +14,15 @@ from identity.operations.pages.method_setup import MethodSetup
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf, render, two_factor
-from identity.web.hosted.fields import Field, Form
+from identity.web.hosted.fields import Field, Form, form_texts
 from identity.web.self_service.account import (
     NO_FEEDBACK,
+    AccountContext,
     AccountFormHandler,
     AccountHandler,
     FormFeedback,
-    session_name,
 )
-from identity.web.self_service.page_context import PageContext
 
-_CHANGED: Final = {"added": "accountTwoFactor.added", "removed": "accountTwoFactor.removed"}
 _LIST_PATH: Final = "/account/two-factor"
 _ENABLE_PATH: Final = f"{_LIST_PATH}/enable"
 _DISABLE_PATH: Final = f"{_LIST_PATH}/disable"
@@ -36,29 +34,20 @@ class ListHandler(AccountHandler):
     page_path = _LIST_PATH
     requires_recent_login = True
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """List the methods."""
         theme = context.theme
-        methods = [(two_factor.name_of(method, theme), method) for method in account_two_factor.methods(account)]
-        can_add = bool(account_two_factor.available_methods(account))
+        methods = [
+            (two_factor.name_of(method, theme), method) for method in account_two_factor.methods(context.account)
+        ]
+        can_add = bool(account_two_factor.available_methods(context.account))
         buttons = [(theme["accountTwoFactor.add"], context.url(_ENABLE_PATH))] if can_add else []
         buttons += [
             (theme.fill("accountTwoFactor.remove", name), context.url(_DISABLE_PATH, methodId=method["id"]))
             for name, method in methods
         ]
-        values = {
-            "title": theme["accountTwoFactor.title"],
-            "heading": theme["accountTwoFactor.heading"],
-            "lead": theme["accountTwoFactor.lead"],
-            "message": theme.message(_CHANGED.get(given.get("changed", ""), "")),
-            "facts": [(name, two_factor.address_of(method)) for name, method in methods],
-            "nothing": theme["accountTwoFactor.none"],
-            "buttons": buttons,
-            "links": [(theme["account.back"], context.url("/account"))],
-        }
-        return render.form("account.html", values, theme)
+        facts = [(name, two_factor.address_of(method)) for name, method in methods]
+        return self.list_page(context, "accountTwoFactor", given, facts, buttons)
 
 
 class _FormHandler(AccountFormHandler):
@@ -66,7 +55,7 @@ class _FormHandler(AccountFormHandler):
 
     page_path = _LIST_PATH
 
-    def redirect_to_list(self, context: PageContext, **more: str) -> Reply:
+    def redirect_to_list(self, context: AccountContext, **more: str) -> Reply:
         """Return the redirect to the list of methods."""
         return redirect(context.url(_LIST_PATH, **more))
 
@@ -74,34 +63,31 @@ class _FormHandler(AccountFormHandler):
 class EnableHandler(_FormHandler):
     """Adds a two-factor method."""
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Show the secret of an authenticator app, or the address that receives the code."""
-        setup = _setup(account, given)
+        setup = _setup(context.account, given)
         if setup is None:
             return self.redirect_to_list(context)
-        return await self.setup_page(context, account, setup, feedback.message)
+        return await self.setup_page(context, setup, feedback.message)
 
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Add the method, or send its code."""
-        setup = _setup(account, form)
+        setup = _setup(context.account, form)
         if setup is None:
             return self.redirect_to_list(context)
         if form.get("action") == "send":
             setup = await method_setup.send_setup_code(self.services, call, setup)
-            return await self.setup_page(context, account, setup)
+            return await self.setup_page(context, setup)
         result = await account_two_factor.add(self.services, call, setup, form.get("code", ""))
         if isinstance(result, MethodSetup):
-            return await self.setup_page(context, account, result)
+            return await self.setup_page(context, result)
         if not result.recovery_codes:
             return self.redirect_to_list(context, changed="added")
         values = {"codes": list(result.recovery_codes), "back": context.url(_LIST_PATH, changed="added")}
         return render.form("account_recovery_codes.html", values, context.theme)
 
-    async def setup_page(self, context: PageContext, account: Account, setup: MethodSetup, message: str = "") -> Reply:
+    async def setup_page(self, context: AccountContext, setup: MethodSetup, message: str = "") -> Reply:
         """Return the page with the secret or the address."""
-        hidden = {**context.parameters, "session": session_name(account)}
         message = message or setup.message
         values: dict[str, Any] = two_factor.setup_values(setup, context.theme, message, context.url(_ENABLE_PATH))
         values["others"].append((context.url(_LIST_PATH), context.theme["account.back"]))
@@ -110,50 +96,43 @@ class EnableHandler(_FormHandler):
         name = "" if context.application is None else context.application["name"]
         values |= {"application_name": name, "action": _ENABLE_PATH}
         template, theme = "account_two_factor_enable.html", context.theme
-        return csrf.form_page(self, template, values, theme, hidden.items(), message=message)
+        return csrf.form_page(self, template, values, theme, context.form_parameters, message=message)
 
 
 class DisableHandler(_FormHandler):
     """Removes a two-factor method."""
 
-    async def page(
-        self, context: PageContext, account: Account, given: Document, feedback: FormFeedback = NO_FEEDBACK
-    ) -> Reply:
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Show the form for a code of the method."""
-        removal = account_two_factor.prepare_removal(account, given.get("methodId", ""))
+        removal = account_two_factor.prepare_removal(context.account, given.get("methodId", ""))
         if removal is None:
             return self.redirect_to_list(context)
-        return self.removal_page(context, account, removal, feedback)
+        return self.removal_page(context, removal, feedback)
 
-    async def submit(self, call: Call, context: PageContext, account: Account, form: Document) -> Reply:
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Remove the method, or send its code."""
-        removal = account_two_factor.prepare_removal(account, form.get("methodId", ""))
+        removal = account_two_factor.prepare_removal(context.account, form.get("methodId", ""))
         if removal is None:
             return self.redirect_to_list(context)
         if form.get("action") == "send":
-            removal = await account_two_factor.send_removal_code(self.services, call, account, removal)
-            return self.removal_page(context, account, removal, FormFeedback(message=removal.message))
-        result = await account_two_factor.remove(self.services, call, account, removal, form.get("code", ""))
+            removal = await account_two_factor.send_removal_code(self.services, call, context.account, removal)
+            return self.removal_page(context, removal, FormFeedback(message=removal.message))
+        result = await account_two_factor.remove(self.services, call, context.account, removal, form.get("code", ""))
         if isinstance(result, MethodRemoval):
-            return self.removal_page(context, account, result, FormFeedback(message=result.message))
+            return self.removal_page(context, result, FormFeedback(message=result.message))
         return self.redirect_to_list(context, changed="removed")
 
-    def removal_page(
-        self, context: PageContext, account: Account, removal: MethodRemoval, feedback: FormFeedback
-    ) -> Reply:
+    def removal_page(self, context: AccountContext, removal: MethodRemoval, feedback: FormFeedback) -> Reply:
         """Return the form for a code of the method."""
         theme = context.theme
         send_button = (theme.fill("twoFactor.send", two_factor.address_of(removal.method)), "action", "send")
         form = Form(
-            title=theme["accountTwoFactorDisable.title"],
-            heading=theme["accountTwoFactorDisable.heading"],
-            lead=theme["accountTwoFactorDisable.lead"],
-            submit=theme["accountTwoFactorDisable.submit"],
+            **form_texts(theme, "accountTwoFactorDisable"),
             hidden=[("methodId", removal.method["id"])],
             fields=[Field("code", theme["twoFactor.code"], "text", "one-time-code", is_focused=True)],
             buttons=[send_button] if removal.sends_codes else [],
         )
-        return self.account_form(context, account, form, feedback)
+        return self.account_form(context, form, feedback)
 
 
 def _setup(account: Account, given: Document) -> MethodSetup | None:

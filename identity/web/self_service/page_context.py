@@ -80,11 +80,6 @@ class SelfServiceHandler(PageHandler):
         parameters = {name: value for name, value in given.items() if name in names}
         return PageContext(tenant, client, await page_theme.load(self, tenant, application, given), parameters)
 
-    async def in_language_of(self, context: PageContext, given: Document, user: Document) -> PageContext:
-        """Return the context of a page for a user, in the user's language unless the browser chose one."""
-        theme = await page_theme.load(self, context.tenant, context.application, given, user=user)
-        return dataclasses.replace(context, theme=theme)
-
     def form_page(self, context: PageContext, form: Form, message: str = "") -> Reply:
         """Return a page with a form that submits the context; `message` is the key of a page text."""
         form = dataclasses.replace(form, hidden=[*context.parameters.items(), *form.hidden])

@@ -22,7 +22,7 @@ from identity.operations.passwords import user_passwords
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
-from identity.web.hosted.fields import Field, Form, password_hints, with_errors, with_refusal
+from identity.web.hosted.fields import Field, Form, form_texts, password_hints, with_errors, with_refusal
 from identity.web.hosted.login_flow import LoginFlowHandler
 from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
@@ -74,10 +74,7 @@ class ForgotHandler(SelfServiceHandler):
             return self.notice(context, "forgotOff", links)
         label, value = theme["login.loginId"], login_id[:_MAXIMUM_LOGIN_ID]
         form = Form(
-            title=theme["forgot.title"],
-            heading=theme["forgot.heading"],
-            lead=theme["forgot.lead"],
-            submit=theme["forgot.submit"],
+            **form_texts(theme, "forgot"),
             fields=[Field("loginId", label, "text", "username", value, is_focused=True)],
             links=links,
             captcha=captchas.find_widget(context.tenant),
@@ -224,10 +221,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
         errors = [FieldError.of("invalid", "code", theme[message])] if is_wrong else []
         code = Field("code", theme["twoFactor.code"], "text", "one-time-code")
         form = Form(
-            title=theme["twoFactor.title"],
-            heading=theme["twoFactor.heading"],
-            lead=theme["twoFactor.sent" if step.is_code_sent else "twoFactor.lead"],
-            submit=theme["twoFactor.submit"],
+            **form_texts(theme, "twoFactor", theme["twoFactor.sent"] if step.is_code_sent else None),
             fields=with_errors([code], errors, theme),
             buttons=send_code_buttons(context, step.methods),
         )
