@@ -50,8 +50,7 @@ from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens import client_certificates, external_keys
 from identity.tokens.client_jwks import ClientKeys
-from identity.tokens.issuer import TokenIssuer
-from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
+from identity.tokens.issuer import KeyRefreshThrottle, TokenIssuer
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.back_channel_logout import LogoutWorker

@@ -1,4 +1,4 @@
-"""Access tokens: their claims (spec: OAuth, JWT contents)."""
+"""Access tokens of users and of entities: their claims (spec: OAuth, JWT contents)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"
 """The `tty` of an access token, which distinguishes it from other kinds of tokens."""
+
+ENTITY_GRANTS: Final = ["client_credentials"]
+"""The `gty` that only tokens of entities have, so that none is accepted as a token of a user."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,3 +120,46 @@ def audiences(claims_: Mapping[str, Any]) -> tuple[str, ...]:
     audience_ = claims_.get("aud", ())
     entries = audience_ if isinstance(audience_, list | tuple) else [audience_]
     return tuple(entry for entry in entries if isinstance(entry, str))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EntityTokenContext:
+    """What a token is issued for: the entity, and its permissions on each target.
+
+    `confirmation` is the `cnf` of a token that is bound to a key (RFC 7800).
+    """
+
+    tenant: Document
+    entity: Document
+    entity_type: Document
+    permissions: Mapping[str, tuple[str, ...]]
+    scope: str | None = None
+    confirmation: Document | None = None
+
+
+def entity_claims(context: EntityTokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
+    """Return the claims of an entity's access token (client credentials); without targets it has no audience."""
+    claims_: Document = {
+        "exp": now + ttl_seconds,
+        "gty": list(ENTITY_GRANTS),
+        "iat": now,
+        "iss": context.tenant["issuer"],
+        "jti": token_id,
+        "sub": context.entity["id"],
+        "tid": context.tenant["id"],
+        "tty": TTY,
+    }
+    if context.scope is not None:
+        claims_["scope"] = context.scope
+    if context.confirmation is not None:
+        claims_["cnf"] = context.confirmation
+    if context.permissions:
+        targets = list(context.permissions)
+        claims_["aud"] = targets[0] if len(targets) == 1 else targets
+        claims_["permissions"] = {target: list(granted) for target, granted in context.permissions.items()}
+    return claims_
+
+
+def is_entity_token(claims_: Mapping[str, Any]) -> bool:
+    """Whether these are the claims of an entity's token."""
+    return claims_.get("gty") == ENTITY_GRANTS

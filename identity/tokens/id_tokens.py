@@ -1,4 +1,7 @@
-"""ID tokens: their claims, and the hashes that bind them to code and access token (OpenID Connect Core 2 and 3)."""
+"""ID tokens and logout tokens: their claims, and the hashes that bind ID tokens to code and access token.
+
+ID tokens are those of OpenID Connect Core 2 and 3, logout tokens those of OpenID Connect Back-Channel Logout 2.4.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from identity.call import Document
 from identity.domain.authorization import jwt_claims, step_up
 from identity.domain.clients.oauth_settings import OAuthSettings
-from identity.ids import base64url
+from identity.ids import base64url, new_id
 from identity.instants import NumericDate
 from identity.tokens.access_tokens import TokenContext, common_claims
 
@@ -18,6 +21,13 @@ TTY: Final = "id"
 _NOT_MINIMAL: Final = frozenset({"gty", "scope", "tty"})
 
 _DIGESTS: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.sha512}
+
+LOGOUT_TYPE: Final = "logout+jwt"
+"""The `typ` that only logout tokens have. They have no `tty`, which our endpoints require of tokens."""
+
+_LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
+_LOGOUT_TTL_SECONDS: Final = 120
+"""Section 2.4 recommends at most two minutes; every delivery attempt has a new token."""
 
 
 def claims(
@@ -64,3 +74,17 @@ def half_hash(text: str, algorithm: str) -> str:
     # Ed25519 uses SHA-512 (RFC 8032).
     digest = _DIGESTS.get(algorithm[2:], hashlib.sha512)(text.encode("ascii")).digest()
     return base64url(digest[: len(digest) // 2])
+
+
+def logout_claims(issuer: str, client_id: str, user_id: str, session_id: str | None, now: NumericDate) -> Document:
+    """Return the claims, without a nonce, unlike ID tokens. Without `sid` all sessions of the user have ended."""
+    claims_: Document = {
+        "aud": client_id,
+        "events": {_LOGOUT_EVENT: {}},
+        "exp": now + _LOGOUT_TTL_SECONDS,
+        "iat": now,
+        "iss": issuer,
+        "jti": new_id(),
+        "sub": user_id,
+    }
+    return claims_ if session_id is None else claims_ | {"sid": session_id}

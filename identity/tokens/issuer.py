@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
+
+from cachetools import TTLCache
 
 from identity.call import Document
 from identity.domain.configuration import key_usage
@@ -13,11 +16,9 @@ from identity.domain.configuration.key_rotation import entity_key, signing_key, 
 from identity.domain.configuration.token_settings import ACCESS_MEMBER, ID_MEMBER, effective_ttl_seconds
 from identity.ids import new_id
 from identity.instants import Instant, numeric_date
-from identity.tokens import access_tokens, entity_tokens, id_tokens, jws, logout_tokens
-from identity.tokens.access_tokens import TokenContext
-from identity.tokens.entity_tokens import EntityTokenContext
+from identity.tokens import access_tokens, id_tokens, jws
+from identity.tokens.access_tokens import EntityTokenContext, TokenContext
 from identity.tokens.jws import Rejection, VerifiedJwt
-from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing, SigningKey, from_client_secret
 
 FindClient = Callable[[str], Awaitable[tuple[Document, Document] | None]]
@@ -33,6 +34,9 @@ _KEY_MEMBERS: Final = {access_tokens.TTY: ACCESS_MEMBER, id_tokens.TTY: ID_MEMBE
 
 _VENDED: Final = "vended"
 """The header member that marks a token whose claims were chosen by an API caller."""
+
+_REFRESH_SECONDS: Final = 1.0
+_MAXIMUM_CLIENTS: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class TokenIssuer:
     ) -> IssuedToken:
         """Issue an access token of an entity. Raises as `access_token` does."""
         key_id, ttl = entity_key(context.tenant, context.entity_type, now)
-        claims = entity_tokens.claims(context, new_id(), numeric_date(now), ttl)
+        claims = access_tokens.entity_claims(context, new_id(), numeric_date(now), ttl)
         return await _signed(await self._get(key_id, context.tenant), claims, ttl, populate)
 
     async def logout_token(
@@ -159,8 +163,8 @@ class TokenIssuer:
         Raises LookupError if the key does not exist, ValueError if it cannot sign.
         """
         key = await self._signing_key(tenant, application, id_tokens.TTY, now)
-        claims = logout_tokens.claims(tenant["issuer"], application["id"], user_id, session_id, numeric_date(now))
-        return await jws.sign(key, claims, typ=logout_tokens.TYPE)
+        claims = id_tokens.logout_claims(tenant["issuer"], application["id"], user_id, session_id, numeric_date(now))
+        return await jws.sign(key, claims, typ=id_tokens.LOGOUT_TYPE)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:
         """Verify a user's access token; revocation is not checked."""
@@ -297,7 +301,7 @@ class _OwnerKeys:
 
 async def _user_token_owner(find_client: FindClient, unverified: Mapping[str, Any]) -> _Owner | None:
     """Return the owner of a user's token: the client of its audience."""
-    client_id = None if entity_tokens.is_entity_token(unverified) else access_tokens.audience(unverified)
+    client_id = None if access_tokens.is_entity_token(unverified) else access_tokens.audience(unverified)
     client = None if client_id is None else await find_client(client_id)
     return None if client is None else _Owner(*client)
 
@@ -306,7 +310,7 @@ async def _user_or_entity_owner(
     find_client: FindClient, find_entity: FindEntity, unverified: Mapping[str, Any]
 ) -> _Owner | None:
     """Return the owner of a token: the client of its audience, or the entity of its subject."""
-    if not entity_tokens.is_entity_token(unverified):
+    if not access_tokens.is_entity_token(unverified):
         return await _user_token_owner(find_client, unverified)
     subject = unverified.get("sub")
     found = await find_entity(subject) if isinstance(subject, str) else None
@@ -329,3 +333,24 @@ async def _signed(key: SigningKey, claims: Document, ttl: int, populate: Populat
     if populate is not None:
         claims = await populate(claims)
     return IssuedToken(await jws.sign(key, claims, header), str(claims.get("jti", "")), ttl)
+
+
+class KeyRefreshThrottle:
+    """Invalidates a client's cached documents for tokens whose key is unknown, at most once a second per client.
+
+    Most such tokens are invalid. But a process that was suspended may have missed a key change, so the settings are
+    read again, rarely enough that invalid tokens cost little.
+    """
+
+    def __init__(self, forget: Callable[[str, str], None]) -> None:
+        """`forget` invalidates a tenant and an application or entity type by their ids."""
+        self._forget = forget
+        self._recent: TTLCache[str, bool] = TTLCache(_MAXIMUM_CLIENTS, _REFRESH_SECONDS, timer=time.monotonic)
+
+    def try_refresh(self, tenant: Document, settings: Document) -> bool:
+        """Invalidate the documents and return True, unless they were invalidated within the last second."""
+        if settings["id"] in self._recent:
+            return False
+        self._recent[settings["id"]] = True
+        self._forget(tenant["id"], settings["id"])
+        return True

@@ -10,11 +10,10 @@ from joserfc.jwk import KeySet, OctKey
 
 from identity.ids import new_id
 from identity.instants import later, numeric_date
-from identity.tokens import id_tokens, jwks, jws, keys
+from identity.tokens import id_tokens, issuer, jwks, jws, keys
 from identity.tokens.access_tokens import TokenContext
-from identity.tokens.issuer import TokenIssuer, VerifiedToken
+from identity.tokens.issuer import KeyRefreshThrottle, TokenIssuer, VerifiedToken
 from identity.tokens.jws import Rejection
-from identity.tokens.key_refresh_throttling import KeyRefreshThrottle
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS, KeyRing
 from tests.builders import NOW, make_application, make_registration, make_tenant, make_user
 
@@ -421,3 +420,24 @@ async def test_every_token_has_an_id_of_its_own(setup):
 async def test_job_is_immutable(setup):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setup.login().scopes = ("admin",)
+
+
+def test_each_client_is_refreshed_at_most_once_a_second(monkeypatch) -> None:
+    now, forgotten = 100.0, []
+    monkeypatch.setattr(issuer.time, "monotonic", lambda: now)
+    throttle = KeyRefreshThrottle(lambda *ids: forgotten.append(ids))
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})
+    assert not throttle.try_refresh({"id": "t"}, {"id": "a"})
+    assert throttle.try_refresh({"id": "t"}, {"id": "b"})
+    now += 1.0
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})
+    assert forgotten == [("t", "a"), ("t", "b"), ("t", "a")]
+
+
+def test_memory_is_bounded(monkeypatch) -> None:
+    monkeypatch.setattr(issuer, "_MAXIMUM_CLIENTS", 2)
+    throttle = KeyRefreshThrottle(lambda *_ids: None)
+    for name in ("a", "b", "c"):
+        assert throttle.try_refresh({"id": "t"}, {"id": name})
+    assert not throttle.try_refresh({"id": "t"}, {"id": "c"})
+    assert throttle.try_refresh({"id": "t"}, {"id": "a"})

@@ -21,7 +21,7 @@ from identity.operations.lambdas import token_lambdas
 from identity.operations.objects import features
 from identity.services import Services
 from identity.tokens import jws
-from identity.tokens.entity_tokens import EntityTokenContext
+from identity.tokens.access_tokens import EntityTokenContext
 
 grant_type = "client_credentials"
 parameters = ("scope",)

@@ -17,7 +17,7 @@ from identity.errors import InvalidTarget
 from identity.operations.groups import group_roles
 from identity.operations.lambdas import lambdas
 from identity.services import Services
-from identity.tokens import entity_tokens, jws
+from identity.tokens import access_tokens, jws
 from identity.tokens.access_tokens import TokenContext
 from identity.tokens.issuer import IssuedToken, Populate
 
@@ -112,7 +112,7 @@ async def _populate_claims(
 ) -> Document:
     returned, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
     populated = lambda_rules.populated(claims, returned, reserved)
-    if entity_tokens.is_entity_token(populated) and not entity_tokens.is_entity_token(claims):
+    if access_tokens.is_entity_token(populated) and not access_tokens.is_entity_token(claims):
         raise await lambdas.log_failure(
             services, call, lambda_id, "the token of a user cannot say that it is an entity's"
         )
