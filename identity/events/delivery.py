@@ -23,7 +23,6 @@ from identity.ids import EventId
 from identity.instants import Clock
 from identity.outbound.http import HttpClient, OutboundError, Response
 from identity.outbound.spans import Span, Tracer
-from identity.outbound.tracing import Untraced
 from identity.store.outbox_rows import DeliveryAttempt
 from identity.trace_context import TraceContext
 
@@ -70,7 +69,7 @@ class DeliveryDependencies:
     """What all deliveries of a service share; `service_id` identifies it in the `webhook-via` header."""
 
     service_id: str
-    tracer: Tracer = dataclasses.field(default_factory=Untraced)
+    tracer: Tracer = dataclasses.field(default_factory=Tracer)
     metrics: EventMetrics = dataclasses.field(default_factory=EventMetrics)
     limits: PayloadLimits = PayloadLimits()
 

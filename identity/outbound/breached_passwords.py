@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -25,31 +25,22 @@ _MAX_RESPONSE_BYTES: Final = 262_144
 _PAUSE_SECONDS: Final = 30.0
 
 
-class BreachedPasswordSource(Protocol):
-    """A collection of hashes of breached passwords."""
-
-    async def contains(self, digest: str) -> bool | None:
-        """Whether an upper-case hexadecimal SHA-1 is in the collection; None while the source is unavailable."""
-
-    async def close(self) -> None:
-        """Release connections and files."""
-
-
-class NoBreachedPasswords:
-    """The source of a service without one: it contains no hash."""
+class BreachedPasswordSource:
+    """A collection of hashes of breached passwords; this one, of a service without a source, contains none."""
 
     async def contains(self, digest: str) -> bool | None:  # noqa: ARG002
-        """Always False."""
+        """Whether an upper-case hexadecimal SHA-1 is in the collection; None while the source is unavailable."""
         return False
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Release connections."""
 
 
-class HashFile:
+class HashFile(BreachedPasswordSource):
     """A sorted text file with one hash per line, in either case; text after a colon is ignored.
 
-    The search reads from the file and loads none of it into memory.
+    The search reads from the file and loads none of it into memory. Each search opens it, so that it may be replaced
+    at any time.
     """
 
     def __init__(self, file: Path) -> None:
@@ -62,9 +53,6 @@ class HashFile:
         except OSError as error:
             _log.warning("the breached password file cannot be read", error=str(error))
             return None
-
-    async def close(self) -> None:
-        """Nothing to release: each search opens the file, so that it may be replaced at any time."""
 
     def _search(self, wanted: bytes) -> bool:
         descriptor = os.open(self._file, os.O_RDONLY)
@@ -82,7 +70,7 @@ class HashFile:
             os.close(descriptor)
 
 
-class RangeService:
+class RangeService(BreachedPasswordSource):
     """A range service: it receives the first five hex digits of a hash and returns the suffixes of all that match.
 
     After a failure it is not called for `_PAUSE_SECONDS`, so that logins do not each wait for its timeout.
@@ -135,7 +123,7 @@ def create_source(settings: Breaches, user_agent: str) -> BreachedPasswordSource
             allowed_networks=settings.allowed_networks, max_connections=20, max_waiting=200, user_agent=user_agent
         )
         return RangeService(http, settings)
-    return NoBreachedPasswords()
+    return BreachedPasswordSource()
 
 
 def _hash_after(descriptor: int, position: int) -> bytes | None:

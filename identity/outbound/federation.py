@@ -8,6 +8,7 @@ repeat requests to a provider that is down.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import json
 import sys
@@ -36,6 +37,7 @@ _MAX_RESPONSE_BYTES: Final = 262_144
 _QUEUE_FACTOR: Final = 9
 """The maximum number of queued requests to a host, as a multiple of the concurrent ones."""
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_ACCEPT_JSON: Final = {"Accept": "application/json"}
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -96,21 +98,22 @@ class FederationClient:
     ) -> bytes:
         """Post a form and return the body of the response, which need not be JSON. Raises FederationError."""
         body, kind = urllib.parse.urlencode(form).encode(), {"Content-Type": _FORM, **(headers or {})}
-        response = await self._send("POST", url, kind, body, _escaped(basic))
+        response = await self._send(self._request("POST", url, kind, body, basic))
         if response.status != 200:
             raise FederationError(f"{_without_query(url)} answered {response.status}")
         return response.body
 
     async def exchange(self, url: str, form: Mapping[str, str], basic: tuple[str, Secret] | None) -> Document:
         """The response of a token endpoint (RFC 6749 section 4.1.3). Raises FederationError."""
-        headers = {"Accept": "application/json", "Content-Type": _FORM}
-        return await self._request_object("POST", url, headers, urllib.parse.urlencode(form).encode(), _escaped(basic))
+        headers, body = {**_ACCEPT_JSON, "Content-Type": _FORM}, urllib.parse.urlencode(form).encode()
+        return await self._send_for_object(self._request("POST", url, headers, body, basic))
 
     async def userinfo(self, url: str, access_token: str) -> Document:
         """The claims of a user (OpenID Connect Core 1.0 section 5.3). Raises FederationError."""
         if not access_token.isascii() or not access_token.isprintable():
             raise FederationError("its access token cannot be sent in a header")
-        return await self._get(url, {"Authorization": f"Bearer {access_token}"})
+        headers = {**_ACCEPT_JSON, "Authorization": f"Bearer {access_token}"}
+        return await self._send_for_object(self._request("GET", url, headers))
 
     async def get_json(
         self,
@@ -121,77 +124,57 @@ class FederationClient:
         name: str = "",
     ) -> Any:
         """The JSON of a resource. Raises FederationError; `name` replaces a secret URL in its message."""
-        accept = {"Accept": "application/json", **(headers or {})}
-        return await self._request_json("GET", url, accept, None, _escaped(basic), name=name)
+        request = self._request("GET", url, {**_ACCEPT_JSON, **(headers or {})}, basic=basic)
+        return await self._send_for_json(request, name)
 
     async def post_json(self, url: str, body: Document, headers: Mapping[str, str]) -> Document:
         """Post a JSON object and return the JSON object of the response. Raises FederationError."""
-        kind = {"Accept": "application/json", "Content-Type": "application/json", **headers}
-        return await self._request_object("POST", url, kind, json.dumps(body).encode(), None)
+        kind = {**_ACCEPT_JSON, "Content-Type": "application/json", **headers}
+        return await self._send_for_object(self._request("POST", url, kind, json.dumps(body).encode()))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._http.close()
 
     async def _get_cached(self, url: str, now: Instant, max_age_seconds: int) -> Document:
-        load = functools.partial(self._get, url, {}, _MAX_CACHED_BYTES)
-        return await self._cache.get(url, now, max_age_seconds, load)
+        request = self._request("GET", url, _ACCEPT_JSON, max_bytes=_MAX_CACHED_BYTES)
+        return await self._cache.get(url, now, max_age_seconds, functools.partial(self._send_for_object, request))
 
-    async def _get(self, url: str, headers: Mapping[str, str], max_bytes: int = _MAX_RESPONSE_BYTES) -> Document:
-        return await self._request_object("GET", url, {"Accept": "application/json", **headers}, None, None, max_bytes)
-
-    async def _request_object(
+    def _request(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | None,
-        basic: tuple[str, Secret] | None,
+        body: bytes | None = None,
+        basic: tuple[str, Secret] | None = None,
         max_bytes: int = _MAX_RESPONSE_BYTES,
-    ) -> Document:
-        """The JSON object of a response."""
-        found = await self._request_json(method, url, headers, body, basic, max_bytes)
-        if not isinstance(found, dict):
-            raise FederationError(f"{_without_query(url)} did not return a JSON object")
-        return found
-
-    async def _request_json(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        basic: tuple[str, Secret] | None,
-        max_bytes: int = _MAX_RESPONSE_BYTES,
-        *,
-        name: str = "",
-    ) -> Any:
-        response = await self._send(method, url, headers, body, basic, max_bytes, name=name)
-        return _parse(response, name or _without_query(url))
-
-    async def _send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        basic: tuple[str, Secret] | None,
-        max_bytes: int = _MAX_RESPONSE_BYTES,
-        *,
-        name: str = "",
-    ) -> Response:
-        source = name or _without_query(url)
-        origin = "/".join(url.split("/", 3)[:3])
-        request = Request(
+    ) -> Request:
+        return Request(
             method=method,
-            url=self._overrides.get(origin, origin) + url[len(origin) :],
+            url=url,
             headers=headers,
             body=body,
             connect_timeout_ms=self._connect_timeout_ms,
             read_timeout_ms=self._read_timeout_ms,
-            basic=basic,
+            basic=_escaped(basic),
             max_response_bytes=max_bytes,
         )
+
+    async def _send_for_object(self, request: Request) -> Document:
+        """The JSON object of the response."""
+        found = await self._send_for_json(request)
+        if not isinstance(found, dict):
+            raise FederationError(f"{_without_query(request.url)} did not return a JSON object")
+        return found
+
+    async def _send_for_json(self, request: Request, name: str = "") -> Any:
+        return _parse(await self._send(request, name), name or _without_query(request.url))
+
+    async def _send(self, request: Request, name: str = "") -> Response:
+        """The response, from the URL that overrides the origin of the request, if any."""
+        url, source = request.url, name or _without_query(request.url)
+        origin = "/".join(url.split("/", 3)[:3])
+        request = dataclasses.replace(request, url=self._overrides.get(origin, origin) + url[len(origin) :])
         host = urllib.parse.urlsplit(url).netloc.lower()
         if self._hosts.queue_length(host) >= self._max_queued_per_host:
             raise FederationError(f"too many requests to {host} are queued")

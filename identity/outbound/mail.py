@@ -10,7 +10,7 @@ import functools
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from identity.call import Document
 from identity.config.sections import Email
@@ -91,6 +91,10 @@ class ForbiddenServerError(Exception):
     """The service may not send credentials to a mail server; the message is the reason."""
 
 
+_FAILURES: Final = (ForbiddenServerError, ForbiddenAddressError, UnknownNameError, OSError, ValueError)
+"""The failures of a connection besides those of aiosmtplib. ValueError: an address or name that SMTP cannot encode."""
+
+
 class SmtpClient:
     """Sends mails, each over a new connection."""
 
@@ -144,14 +148,8 @@ class SmtpClient:
             ):
                 return SmtpResult(dict.fromkeys(recipients, reply), (), reply)
             return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
-        except TimeoutError:
-            return SmtpResult({}, tuple(recipients), "no answer in time")
-        except (ForbiddenServerError, ForbiddenAddressError, UnknownNameError) as error:
-            return SmtpResult({}, tuple(recipients), str(error) or f"the host {server.host} has no address")
-        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            # ValueError: an address or a name that SMTP cannot encode.
-            reply = f"{type(error).__name__}: {error}"
-            return SmtpResult({}, tuple(recipients), _without_secrets(reply, server))
+        except (aiosmtplib.SMTPException, *_FAILURES) as error:
+            return SmtpResult({}, tuple(recipients), _reason(error, server))
 
     async def problems(self, servers: Sequence[MailServer]) -> list[str | None]:
         """Return `problem` of each server; a bounded number is tried at a time."""
@@ -169,14 +167,10 @@ class SmtpClient:
         try:
             async with asyncio.timeout(min(self._timeout_seconds, _TRY_SECONDS)), self._connected(server):
                 return None
-        except TimeoutError:
-            return "no answer in time"
-        except (ForbiddenServerError, ForbiddenAddressError, UnknownNameError) as error:
-            return str(error) or f"the host {server.host} has no address"
         except aiosmtplib.SMTPResponseException as error:
             return _without_secrets(f"{error.code} {error.message}", server)
-        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            return _without_secrets(f"{type(error).__name__}: {error}", server)
+        except (aiosmtplib.SMTPException, *_FAILURES) as error:
+            return _reason(error, server)
 
     async def _deliver(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         async with self._connected(server) as client:
@@ -232,6 +226,15 @@ def _to_result(answers: Mapping[str, tuple[int, str]], reply: str) -> SmtpResult
     refused = {address: f"{code} {text}" for address, (code, text) in answers.items() if code >= 500}
     deferred = tuple(address for address in answers if address not in refused)
     return SmtpResult(refused, deferred, "; ".join([reply, *(f"{code} {text}" for code, text in answers.values())]))
+
+
+def _reason(error: Exception, server: MailServer) -> str:
+    """The description of a failure that is no reply of the server."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ForbiddenServerError | ForbiddenAddressError | UnknownNameError):
+        return str(error) or f"the host {server.host} has no address"
+    return _without_secrets(f"{type(error).__name__}: {error}", server)
 
 
 def _without_secrets(text: str, server: MailServer) -> str:

@@ -28,7 +28,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 
 from identity import background_tasks
 from identity.config.sections import Tracing
-from identity.outbound.spans import Attributes, Kind
+from identity.outbound.spans import Attributes, Kind, Tracer
 from identity.trace_context import TraceContext
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ _STOP_SECONDS = 3.0
 _KINDS: Final = {"client": SpanKind.CLIENT, "producer": SpanKind.PRODUCER, "server": SpanKind.SERVER}
 
 
-class OpenTelemetryTracer:
+class OpenTelemetryTracer(Tracer):
     """A tracer that exports spans to a collector."""
 
     def __init__(

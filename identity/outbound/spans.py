@@ -1,4 +1,4 @@
-"""The interface of spans and tracers, independent of OpenTelemetry."""
+"""The interface of spans and tracers, independent of OpenTelemetry; without a collector there are no spans."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class Span(Protocol):
         """End the span; `failure` is an error type. Further calls have no effect."""
 
 
-class Tracer(Protocol):
-    """Creates spans and exports them in the background."""
+class Tracer:
+    """Creates spans and exports them in the background; this one, of a service without a collector, creates none."""
 
-    def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:
+    def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:  # noqa: ARG002
         """Start a child span, or the root span of a new trace; None if tracing is disabled."""
+        return None
 
     def record(
         self,

@@ -5,43 +5,16 @@ Without a configured collector there are no spans, OpenTelemetry is not imported
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import prometheus_client
 
 from identity.config.sections import Tracing
 from identity.errors import StartupError
-from identity.outbound.spans import Kind, Span, Tracer
-from identity.trace_context import TraceContext
+from identity.outbound.spans import Tracer
 
 _NOT_INSTALLED = (
     "tracing.endpoint is set, but the package {missing} is not installed;"
     " install the service with its extra, .[tracing], or set tracing.endpoint to null"
 )
-
-
-class Untraced:
-    """The tracer of a service without a collector: it creates no spans."""
-
-    def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> Span | None:  # noqa: ARG002
-        """Always None."""
-        return None
-
-    def record(
-        self,
-        name: str,
-        parent: TraceContext,
-        seconds: float,
-        attributes: Mapping[str, str],
-        failure: str | None,
-    ) -> None:
-        """Do nothing."""
-
-    async def start(self) -> None:
-        """Nothing to start."""
-
-    async def stop(self) -> None:
-        """Nothing to stop."""
 
 
 def create_tracer(
@@ -52,7 +25,7 @@ def create_tracer(
     Raises StartupError if they are required and not installed.
     """
     if settings.endpoint is None:
-        return Untraced()
+        return Tracer()
     try:
         from identity.outbound import open_telemetry  # noqa: PLC0415
     except ImportError as error:

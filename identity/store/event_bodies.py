@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.store.mongo import BULK_SECONDS, TTL_INDEX, Collection, Database
+from identity.store.sealed_members import reseal_member
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
@@ -73,13 +74,7 @@ class EventBodies:
 
     async def reseal(self, events: Collection) -> int:
         """Reseal bodies that are sealed under an older master key; returns the number of changed events."""
-        changed = 0
-        async for row in events.find({"isSealed": True}, {"body": 1}):
-            if not self._vault.is_current(row["body"]):
-                fresh = self._vault.reseal(row["body"], _context(row["_id"]))
-                result = await events.update_one({"_id": row["_id"], "body": row["body"]}, {"$set": {"body": fresh}})
-                changed += result.modified_count
-        return changed
+        return await reseal_member(events, self._vault, "body", _context, {"isSealed": True})
 
     async def _part(self, part_id: str) -> bytes:
         found: Any = await self._parts.find_one({"_id": part_id})

@@ -36,6 +36,7 @@ from identity.store.mongo import (
     duplicates,
 )
 from identity.store.request_coalescing import RequestCoalescer
+from identity.store.sealed_members import reseal_member
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
@@ -305,12 +306,7 @@ class RefreshTokens:
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed records."""
-        changed = 0
-        async for stored in self._collection.find({}, {"token": 1, "tenantId": 1}):
-            if not self._vault.is_current(stored["token"]):
-                fresh = self._vault.reseal(stored["token"], _context(stored["_id"]))
-                changed += (await self._collection.update_one(stored, {"$set": {"token": fresh}})).modified_count
-        return changed
+        return await reseal_member(self._collection, self._vault, "token", _context, {})
 
     def _complete(self, tenant_id: TenantId, record: Document, expires: Instant) -> Document:
         token = record.get("token") or new_value()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from identity.call import Document
@@ -133,3 +133,19 @@ def _resolve(value: Any, path: tuple[str, ...], parent: str = "") -> Iterator[tu
 
 def _is_plaintext(value: object) -> bool:
     return isinstance(value, str) and not is_sealed(value)
+
+
+async def reseal_member(
+    collection: Collection, vault: Vault, member: str, context: Callable[[str], str], where: Mapping[str, Any]
+) -> int:
+    """Reseal a member of the matching documents under the current master key; returns the number of changed documents.
+
+    `context` returns the context of the sealed text by the id of its document.
+    """
+    changed = 0
+    async for stored in collection.find(where, {member: 1}):
+        if not vault.is_current(stored[member]):
+            fresh = vault.reseal(stored[member], context(stored["_id"]))
+            as_read = {"_id": stored["_id"], member: stored[member]}
+            changed += (await collection.update_one(as_read, {"$set": {member: fresh}})).modified_count
+    return changed

@@ -24,6 +24,7 @@ from identity.ids import ApplicationId, MailId, TenantId, UserId, fingerprint, n
 from identity.instants import Instant, later
 from identity.store import request_context
 from identity.store.mongo import STORE_ERRORS, Collection, Database, Session, delete_many
+from identity.store.sealed_members import reseal_member
 from identity.store.vault import Vault
 from identity.trace_context import TraceContext
 
@@ -148,13 +149,7 @@ class WorkQueue(abc.ABC, Generic[J]):
 
     async def reseal(self) -> int:
         """Reseal jobs that are sealed under an older master key; returns the number of changed jobs."""
-        changed = 0
-        async for row in self._collection.find({}, {"content": 1}):
-            if not self._vault.is_current(row["content"]):
-                fresh = self._vault.reseal(row["content"], self._context(row["_id"]))
-                result = await self._collection.update_one(row, {"$set": {"content": fresh}})
-                changed += result.modified_count
-        return changed
+        return await reseal_member(self._collection, self._vault, "content", self._context, {})
 
     async def _lease_from_lane(
         self, lane: str, now: Instant, lease_seconds: float, count: int, leases: list[JobLease[J]]

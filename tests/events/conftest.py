@@ -22,7 +22,6 @@ from identity.ids import Secret, TenantId, new_id
 from identity.instants import Instant, SystemClock
 from identity.outbound.http import HttpClient
 from identity.outbound.spans import Tracer
-from identity.outbound.tracing import Untraced
 from identity.schemas import Schemas
 from identity.store.mongo import Database
 from identity.store.outbox import Outbox
@@ -121,7 +120,7 @@ class Engine:
         default_factory=prometheus_client.CollectorRegistry
     )
 
-    tracer: Tracer = dataclasses.field(default_factory=Untraced)
+    tracer: Tracer = dataclasses.field(default_factory=Tracer)
     limits: PayloadLimits = dataclasses.field(default_factory=PayloadLimits)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from identity.config.sections import Breaches
 from identity.domain.login.breach_detection import digest
-from identity.outbound.breached_passwords import HashFile, NoBreachedPasswords, RangeService, create_source
+from identity.outbound.breached_passwords import BreachedPasswordSource, HashFile, RangeService, create_source
 from identity.outbound.http import HttpClient
 from tests.receiver import answers, hangs, receiving
 
@@ -80,9 +80,9 @@ async def test_failing_range_service_is_paused(behaviour) -> None:
 
 
 async def test_configuration_selects_the_source(tmp_path) -> None:
-    assert isinstance(create_source(settings(), "test"), NoBreachedPasswords)
+    assert type(create_source(settings(), "test")) is BreachedPasswordSource
     assert isinstance(create_source(settings(source="file", file=tmp_path / "x"), "test"), HashFile)
     ranges = create_source(settings(source="range"), "test")
     assert isinstance(ranges, RangeService)
     await ranges.close()
-    assert await NoBreachedPasswords().contains(digest("letmein")) is False
+    assert await BreachedPasswordSource().contains(digest("letmein")) is False
