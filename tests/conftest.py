@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -237,6 +237,14 @@ structlog.configure(
 )
 
 _SHARED: list[app.Service] = []
+
+
+@contextmanager
+def shared(running: app.Service) -> Iterator[app.Service]:
+    """Let the fixtures of modules below clean up after the tests of this service."""
+    _SHARED.append(running)
+    yield running
+    _SHARED.remove(running)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from identity import app
 from identity.domain.configuration import administrator_roles
-from tests.conftest import SUPER_KEY
+from tests.conftest import SUPER_KEY, Build, ShiftedClock, shared
 from tests.console import administrator
 from tests.console.administrator import Browser
 from tests.hosted.conftest import chromium, chromium_process
@@ -17,6 +17,14 @@ from tests.hosted.conftest import chromium, chromium_process
 __all__ = ["chromium", "chromium_process"]
 
 SignIn = Callable[..., Awaitable[Browser]]
+
+
+@pytest.fixture(scope="session")
+async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
+    """A service of the console's tests: its pages list and count objects, and other tests create tens of thousands."""
+    async with build(clock=session_clock) as running:
+        with shared(running):
+            yield running
 
 
 @pytest.fixture
