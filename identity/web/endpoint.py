@@ -139,6 +139,12 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     return functools.partial(_decorated, declared)
 
 
+oauth_endpoint = functools.partial(endpoint, tenancy=Tenancy.BY_OPERATION)
+"""Declares a method of a protocol; its operation resolves the tenant."""
+page_endpoint = functools.partial(oauth_endpoint, access=Access.BROWSER, answer={200: "text/html", 302: None})
+"""Declares a method of a page for browsers, with its `query` or its `form`."""
+
+
 def calls(
     operation: Callable[..., Awaitable[Any]],
     docstring: str,

@@ -10,7 +10,6 @@ from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
-_FORGOT = "api/forgot-password.request.json"
 _BEGUN = "api/forgot-password.response.json"
 _CHANGE = "api/change-password.request.json"
 _CHANGED = "api/change-password.response.json"
@@ -24,7 +23,7 @@ class ForgotPasswordHandler(ApiHandler):
         password_api.start_reset,
         "Start a reset.",
         access=Access.OPTIONAL_KEY,
-        takes=_FORGOT,
+        takes="api/forgot-password.request.json",
         answer={200: f"{_BEGUN}?", 403: None, 404: None, 422: None},
     )
 

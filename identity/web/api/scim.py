@@ -37,7 +37,6 @@ _SEARCH: Final[Query] = {
 }
 _RESOURCE: Final = "api/scim-resource.json"
 _LIST: Final = "api/scim-list.response.json"
-_SEARCH_REQUEST: Final = "api/scim-search.request.json"
 _COMMON: Final[dict[str, Any]] = {"access": Access.ENTITY, "tenancy": Tenancy.BY_OPERATION, "feature": "scimServer"}
 
 
@@ -173,7 +172,7 @@ class SearchHandler(ScimHandler):
 
     scim_types: tuple[str, ...]
 
-    @endpoint(raw_body=True, takes=_SEARCH_REQUEST, answer=_LIST, **_COMMON)
+    @endpoint(raw_body=True, takes="api/scim-search.request.json", answer=_LIST, **_COMMON)
     async def post(self, call: Call, body: Document) -> Reply:
         """Search by a SearchRequest."""
         scim = await self.scim_call(call)

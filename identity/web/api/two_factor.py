@@ -13,13 +13,10 @@ from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
-_STATUS: Final = "api/two-factor-status.request.json"
 _STATUS_ANSWERS: Final = dict.fromkeys((200, 242), "api/two-factor-status.response.json")
 _STATUS_QUERY: Final[Query] = {"applicationId": "uuid", "userId": "uuid"}
-_ENABLE: Final = "api/two-factor.request.json"
 _ADDED: Final = "api/two-factor.response.json"
 _ENABLED: Final = {200: f"{_ADDED}?", 404: None, 421: None}
-_DISABLE: Final = "api/two-factor-disable.request.json"
 _DISABLED: Final = {200: None, 404: None, 421: None}
 _DISABLE_QUERY: Final[Query] = {"code": "text", "methodId": "text"}
 _CODES: Final = "api/two-factor-recovery-code.response.json"
@@ -102,7 +99,7 @@ class TrustStatusHandler(LoginApiHandler):
 class StatusHandler(TrustStatusHandler):
     """The two-factor status for a login or another action."""
 
-    @endpoint(access=Access.API_KEY, raw_body=True, takes=_STATUS, answer=_STATUS_ANSWERS)
+    @endpoint(access=Access.API_KEY, raw_body=True, takes="api/two-factor-status.request.json", answer=_STATUS_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Retrieve the status for a login or another action."""
         return self.respond(await two_factor_status.retrieve(self.services, call, body))
@@ -111,13 +108,15 @@ class StatusHandler(TrustStatusHandler):
 class MethodsHandler(LoginApiHandler):
     """The two-factor methods of the user of the access token."""
 
-    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes=_ENABLE, answer=_ENABLED)
+    @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, takes="api/two-factor.request.json", answer=_ENABLED)
     async def post(self, call: Call, body: Document, user_id: str | None = None) -> Reply:
         """Add a method."""
         added = await two_factor_method_api.enable(self.services, call, self.token(), body, user_id)
         return Reply(added or None)
 
-    @endpoint(access=Access.KEY_OR_BEARER, query=_DISABLE_QUERY, takes=_DISABLE, answer=_DISABLED)
+    @endpoint(
+        access=Access.KEY_OR_BEARER, query=_DISABLE_QUERY, takes="api/two-factor-disable.request.json", answer=_DISABLED
+    )
     async def delete(self, call: Call, user_id: str | None = None) -> Reply:
         """Remove a method, or all with a recovery code; the body takes precedence over the query."""
         body = {**self.given_parameters(*_DISABLE_QUERY), **self.optional_body()}

@@ -16,14 +16,13 @@ from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 _FEATURE: Final = "webAuthn"
 _QUERY: Final[Query] = {"userId": "uuid"}
 _CREDENTIAL: Final = "api/webauthn-credential.response.json"
-_CREDENTIALS: Final = "api/webauthn-credentials.response.json"
 _LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 
 
 class PasskeysHandler(ApiHandler):
     """The passkeys of a user."""
 
-    @endpoint(access=Access.API_KEY, query=_QUERY, answer=_CREDENTIALS, feature=_FEATURE)
+    @endpoint(access=Access.API_KEY, query=_QUERY, answer="api/webauthn-credentials.response.json", feature=_FEATURE)
     async def get(self, call: Call) -> Reply:
         """Retrieve those of the user of `?userId=`."""
         found = await passkeys.retrieve_of_user(self.services, call, self.user_id())

@@ -16,7 +16,7 @@ from identity.call import Call, Document
 from identity.errors import NotFound
 from identity.web import page_files
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import PageHandler
 from identity.web.openapi.document import PreparedDocument
 
@@ -46,7 +46,7 @@ class _ReferenceHandler(PageHandler):
 class IndexHandler(_ReferenceHandler):
     """The index: all operations and schemas."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    @oauth_endpoint(access=Access.PUBLIC, answer="text/html")
     async def get(self, call: Call) -> Reply:
         """Show all operations."""
         return _page("index.html", reference=await self.reference())
@@ -55,7 +55,7 @@ class IndexHandler(_ReferenceHandler):
 class TagHandler(_ReferenceHandler):
     """The operations of one tag."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    @oauth_endpoint(access=Access.PUBLIC, answer="text/html")
     async def get(self, call: Call, tag: str) -> Reply:
         """Show the operations. Raises NotFound."""
         found = await self.reference()
@@ -67,7 +67,7 @@ class TagHandler(_ReferenceHandler):
 class SchemaHandler(_ReferenceHandler):
     """One schema."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    @oauth_endpoint(access=Access.PUBLIC, answer="text/html")
     async def get(self, call: Call, name: str) -> Reply:
         """Show the members of the schema. Raises NotFound."""
         found = await self.reference()
@@ -83,7 +83,7 @@ class SchemaHandler(_ReferenceHandler):
 class StyleHandler(PageHandler):
     """The style sheet."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer="text/css")
+    @oauth_endpoint(access=Access.PUBLIC, answer="text/css")
     async def get(self, call: Call) -> Reply:
         """Serve the style sheet."""
         headers = {"Content-Type": "text/css; charset=utf-8", "Cache-Control": _HEADERS["Cache-Control"]}

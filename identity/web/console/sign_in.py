@@ -27,7 +27,7 @@ class CallbackHandler(PageHandler):
     @endpoint(access=Access.BROWSER, query=_CALLBACK, tenancy=Tenancy.BY_OPERATION, answer={302: None})
     async def get(self, call: Call) -> Reply:
         """Exchange the code, start the session, and return to the page that was opened."""
-        given = self.parameters(_CALLBACK)
+        given = self.parameters()
         signed_in = await console_sessions.complete(self.services, call, given, self.cookie(LOGIN_COOKIE))
         if previous := self.cookie(SESSION_COOKIE):
             await console_sessions.end(self.services, previous)

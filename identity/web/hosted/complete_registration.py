@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from identity.call import Call, Document
 from identity.domain.forms import field_values
 from identity.domain.users import users
@@ -12,16 +10,13 @@ from identity.operations.login_transactions.login_transactions import Authentica
 from identity.operations.pages import complete_registration_page
 from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_page import FormRejected
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, fields
 from identity.web.hosted.fields import Form
 from identity.web.hosted.form_inputs import inputs, localized, profile_field
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler
 from identity.web.hosted.register_form import NOT_REJECTED
-from identity.web.oauth2.oauth_handlers import page_endpoint, tenant_routes
-
-_REQUEST: Final = "oauth2/consent.request.json"
-_FORM: Final = "oauth2/complete-registration.form.json"
+from identity.web.oauth2.oauth_handlers import tenant_routes
 
 
 class CompleteRegistrationHandler(AuthenticatedLoginHandler):
@@ -29,13 +24,13 @@ class CompleteRegistrationHandler(AuthenticatedLoginHandler):
 
     page_name = just_in_time_registration.PAGE
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/consent.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the missing fields, or continue if none is missing."""
-        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
         return await self.fields_page(call, transaction, {})
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/complete-registration.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle the form; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)

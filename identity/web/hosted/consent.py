@@ -13,15 +13,13 @@ from identity.operations.login_transactions.authorization_steps import CONSENT_P
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import consent_page
 from identity.operations.pages.consent_page import ConsentPage
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, render
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.render import ScopeChoice
-from identity.web.oauth2.oauth_handlers import page_endpoint, tenant_routes
+from identity.web.oauth2.oauth_handlers import tenant_routes
 
-_REQUEST: Final = "oauth2/consent.request.json"
-_FORM: Final = "oauth2/consent.form.json"
 _SCOPE_FIELD: Final = re.compile(r"scopeConsents\['(.+)'\]")
 
 
@@ -30,13 +28,13 @@ class ConsentHandler(AuthenticatedLoginHandler):
 
     page_name = CONSENT_PAGE
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/consent.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the consent page, or continue if no consent is required any more."""
-        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
         return await self.show(call, transaction)
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/consent.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle the decision; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)

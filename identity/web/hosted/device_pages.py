@@ -17,16 +17,13 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import device_page
 from identity.operations.pages.device_page import DevicePage
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import consent, csrf, login, page_theme, render
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.render import ScopeChoice
-from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler, page_endpoint, tenant_routes
+from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler, tenant_routes
 
-_REQUEST: Final = "oauth2/device.request.json"
-_FORM: Final = "oauth2/device.form.json"
-_COMPLETE: Final = "oauth2/device-complete.request.json"
 _RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
 _FAILURES: Final = {
     "consent_canceled": "deviceComplete.deniedText",
@@ -43,17 +40,17 @@ class DeviceHandler(AuthenticatedLoginHandler):
 
     page_name = device_approvals.PAGE
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/device.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Prompt for the user code or, with a login transaction, for approval."""
-        given = self.parameters(_REQUEST)
+        given = self.parameters()
         if "intent" in given:
             transaction = await self.find_transaction(call, given, tenant_id)
             return await self.show_approval(call, transaction)
         client = await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
         return await self.code_page(client, given, user_code=given.get("user_code", ""))
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/device.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle a user code or the decision about a device; without a valid CSRF token show the page again."""
         if "intent" in form:
@@ -139,10 +136,10 @@ class DeviceHandler(AuthenticatedLoginHandler):
 class DeviceCompleteHandler(PageHandler):
     """The last page."""
 
-    @page_endpoint(query=_COMPLETE)
+    @page_endpoint(query="oauth2/device-complete.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the result."""
-        given = self.parameters(_COMPLETE)
+        given = self.parameters()
         client = await device_page.get_client(self.services, call, self.tenant_hints(tenant_id, given), given)
         theme = await page_theme.load(self, client.tenant, client.application, given)
         failure = given.get("error_reason", "") if "error" in given else None

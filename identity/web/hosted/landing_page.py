@@ -11,7 +11,7 @@ from identity.operations.configuration import themes
 from identity.operations.sessions import sso_sessions
 from identity.web import page_files
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint, redirect
+from identity.web.endpoint import Access, Reply, oauth_endpoint, redirect
 from identity.web.hosted import page_theme, render
 from identity.web.oauth2.oauth_handlers import PageHandler
 
@@ -27,7 +27,7 @@ _ONE_DAY = "public, max-age=86400"
 class IndexHandler(PageHandler):
     """`/`: a short description of the service; after a logout without a redirect URI, its confirmation."""
 
-    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.BROWSER)
     async def get(self, call: Call) -> Reply:
         """Show the landing page."""
         tenant = await clients.get_default_tenant(self.services)
@@ -43,7 +43,7 @@ class StaticHandler(PageHandler):
 
     folder = "hosted"
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.PUBLIC)
     async def get(self, call: Call, name: str) -> Reply:
         """Serve the current version of a file. Raises NotFound for another version."""
         found = page_files.names(self.folder).get(name)
@@ -56,7 +56,7 @@ class StaticHandler(PageHandler):
 class FaviconHandler(PageHandler):
     """`/favicon.ico`, which browsers request for documents that name no icon."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.PUBLIC)
     async def get(self, call: Call) -> Reply:
         """Serve the icon of the pages."""
         headers = {"Content-Type": page_files.content_type("favicon.svg"), "Cache-Control": _ONE_DAY}
@@ -66,7 +66,7 @@ class FaviconHandler(PageHandler):
 class ThemeFileHandler(PageHandler):
     """The stylesheet and the images of a theme, under paths that change with their content."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.PUBLIC)
     async def get(self, call: Call, theme_id: str, name: str) -> Reply:
         """Serve the current version of a file. Raises NotFound for another version."""
         theme = await themes.find(self.services, theme_id)
@@ -85,7 +85,7 @@ class ThemeFileHandler(PageHandler):
 class ChangePasswordHandler(PageHandler):
     """`/.well-known/change-password`, which password managers open (W3C, A Well-Known URL for Changing Passwords)."""
 
-    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    @oauth_endpoint(access=Access.PUBLIC, answer={302: None})
     async def get(self, call: Call) -> Reply:
         """Redirect to the page that changes the password."""
         return redirect("/account/password")

@@ -14,23 +14,19 @@ from identity.operations.login_transactions.authorization_steps import PASSKEY_O
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import account_passkeys, passkey_login, passkey_offer_page
 from identity.operations.pages.passkey_offer_page import PasskeyOffer
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint, redirect
+from identity.web.endpoint import Access, Reply, oauth_endpoint, page_endpoint, redirect
 from identity.web.hosted import csrf, login
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler, LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, PageHandler, page_endpoint, tenant_routes
+from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, PageHandler, tenant_routes
 
-_FORM: Final = "oauth2/webauthn.form.json"
-_START: Final = "oauth2/webauthn-start.form.json"
-_OFFER: Final = "oauth2/webauthn-offer.form.json"
-_WAITING: Final = "oauth2/waiting.request.json"
 _PATH: Final = "/oauth2/webauthn"
 
 
 class StartHandler(PageHandler):
     """The options for the script of the login page."""
 
-    @endpoint(
-        access=Access.BROWSER, form=_START, tenancy=Tenancy.BY_OPERATION, answer="api/webauthn-start.response.json"
+    @oauth_endpoint(
+        access=Access.BROWSER, form="oauth2/webauthn-start.form.json", answer="api/webauthn-start.response.json"
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Return the options to use a passkey. Raises InvalidRequest for a form without a valid CSRF token."""
@@ -49,9 +45,9 @@ class PasskeyHandler(LoginFlowHandler):
     @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Redirect to the login page, from a page that answered a POST and is requested in another language."""
-        return redirect(redirect_uris.with_query(login.authorize_path(self), self.parameters(AUTHORIZE_REQUEST)))
+        return redirect(redirect_uris.with_query(login.authorize_path(self), self.parameters()))
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/webauthn.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Log in; a form without a valid CSRF token shows the login page again."""
         form, verified_client = await self.verify_request(call, form, tenant_id)
@@ -80,13 +76,13 @@ class OfferHandler(AuthenticatedLoginHandler):
 
     page_name = PASSKEY_OFFER_PAGE
 
-    @page_endpoint(query=_WAITING)
+    @page_endpoint(query="oauth2/waiting.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page, or continue if no passkey can be added any more."""
-        transaction = await self.find_transaction(call, self.parameters(_WAITING), tenant_id)
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
         return await self.offer_page(call, transaction)
 
-    @page_endpoint(form=_OFFER)
+    @page_endpoint(form="oauth2/webauthn-offer.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Add the passkey or decline, and continue; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)

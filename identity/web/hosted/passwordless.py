@@ -15,13 +15,12 @@ from identity.operations.captcha import verification
 from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
 from identity.operations.pages.passwordless_pages import MessageSent
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, fields, login, page_theme
 from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, page_endpoint, tenant_routes
+from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, tenant_routes
 
-_LINK: Final = "oauth2/passwordless-link.request.json"
 _FORM: Final = "oauth2/passwordless.form.json"
 _PATH: Final = "/oauth2/passwordless"
 
@@ -75,7 +74,7 @@ class PasswordlessHandler(_PasswordlessHandler):
     @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; no email is sent."""
-        given, verified_client = await self.verify_passwordless(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
+        given, verified_client = await self.verify_passwordless(call, self.parameters(), tenant_id)
         step = await passwordless_pages.step_before_page(
             self.services, call, verified_client, self.browser(from_outside=True)
         )
@@ -131,10 +130,10 @@ class PasswordlessHandler(_PasswordlessHandler):
 class LinkHandler(_PasswordlessHandler):
     """The mailed link. A GET consumes nothing. The requesting browser continues by itself, others confirm the login."""
 
-    @page_endpoint(query=_LINK)
+    @page_endpoint(query="oauth2/passwordless-link.request.json")
     async def get(self, call: Call, code: str, tenant_id: str | None = None) -> Reply:
         """Show the page that continues, or that requests confirmation."""
-        given, verified_client = await self.verify_passwordless(call, self.parameters(_LINK), tenant_id)
+        given, verified_client = await self.verify_passwordless(call, self.parameters(), tenant_id)
         step = await passwordless_pages.step_before_page(self.services, call, verified_client, self.browser())
         if step is not None:
             return await self.render_step(step, given)

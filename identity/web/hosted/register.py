@@ -24,21 +24,15 @@ from identity.operations.login_transactions.login_transactions import (
 from identity.operations.pages import registration_form_page, registration_page, registration_steps
 from identity.operations.pages.registration_form_page import NextStep, StepRejected
 from identity.operations.pages.registration_page import EmailSent, FormRejected
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, fields, form_inputs, login, page_theme, register_form, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.login_flow import LoginFlowHandler, TransactionPageHandler
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.hosted.register_form import NOT_REJECTED, StepPage
-from identity.web.oauth2.oauth_handlers import (
-    AUTHORIZE_REQUEST,
-    PageHandler,
-    page_endpoint,
-    tenant_routes,
-)
+from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, PageHandler, tenant_routes
 
 _FORM: Final = "oauth2/register.form.json"
-_REQUEST: Final = "oauth2/register-steps.request.json"
 _LAST: Final = 10**6
 
 
@@ -50,7 +44,7 @@ class RegisterHandler(LoginFlowHandler):
     @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page; no user is created."""
-        given, verified_client = await self.verify_registration(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
+        given, verified_client = await self.verify_registration(call, self.parameters(), tenant_id)
         step = await registration_page.step_before_page(
             self.services, call, verified_client, self.browser(from_outside=True)
         )
@@ -135,10 +129,10 @@ class RegisterHandler(LoginFlowHandler):
 class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
     """A step of a registration whose transaction is stored."""
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/register-steps.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show a step with its earlier answers; without a number, the first one that is not done."""
-        given = self.parameters(_REQUEST)
+        given = self.parameters()
         transaction = await self.find_transaction(call, given, tenant_id)
         return await self.step_page(transaction, _number(given), transaction.draft.answers)
 

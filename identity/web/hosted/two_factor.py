@@ -20,19 +20,14 @@ from identity.operations.pages.method_setup import MethodSetup
 from identity.operations.pages.two_factor_pages import ChallengePage, Continued
 from identity.operations.pages.two_factor_setup import RecoveryCodesPage
 from identity.operations.two_factor import two_factor_trust
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, login
 from identity.web.hosted.login_flow import InterruptedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.oauth_handlers import page_endpoint, tenant_routes
+from identity.web.oauth2.oauth_handlers import tenant_routes
 
 _KEY_GROUP: Final = 4
 _REQUEST: Final = "oauth2/waiting.request.json"
-_FORM: Final = "oauth2/two-factor.form.json"
-_METHODS_FORM: Final = "oauth2/two-factor-methods.form.json"
-_SETUP: Final = "oauth2/two-factor-enable.request.json"
-_ENABLE_FORM: Final = "oauth2/two-factor-enable.form.json"
-_COMPLETE_FORM: Final = "oauth2/two-factor-enable-complete.form.json"
 
 
 class _ChallengeHandler(InterruptedLoginHandler):
@@ -57,11 +52,11 @@ class TwoFactorHandler(_ChallengeHandler):
     @page_endpoint(query=_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page, or the choice of methods if none is chosen."""
-        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
         step = await two_factor_pages.show(self.services, call, transaction, self.browser())
         return await self.code_page(transaction, step)
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/two-factor.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Verify a code, or send another one; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
@@ -110,13 +105,13 @@ class MethodsHandler(_ChallengeHandler):
     @page_endpoint(query=_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page."""
-        transaction = await self.find_transaction(call, self.parameters(_REQUEST), tenant_id)
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
         step = await two_factor_pages.show(self.services, call, transaction, self.browser())
         if isinstance(step, ChallengePage):
             return await self.methods_page(step)
         return await self.continue_login(transaction, step)
 
-    @page_endpoint(form=_METHODS_FORM)
+    @page_endpoint(form="oauth2/two-factor-methods.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Store the choice and redirect to its code page; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
@@ -136,16 +131,16 @@ class EnableHandler(InterruptedLoginHandler):
 
     page_name: ClassVar[str] = login_transactions.TWO_FACTOR_ENABLE
 
-    @page_endpoint(query=_SETUP)
+    @page_endpoint(query="oauth2/two-factor-enable.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page, for a method if one is named."""
-        given = self.parameters(_SETUP)
+        given = self.parameters()
         transaction = await self.find_transaction(call, given, tenant_id)
         method = given.get("method", "")
         step = await two_factor_setup.show(self.services, call, transaction, self.browser(), method)
         return await self.setup_page(transaction, step)
 
-    @page_endpoint(form=_ENABLE_FORM)
+    @page_endpoint(form="oauth2/two-factor-enable.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Add the method, or send a code for it; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
@@ -191,9 +186,9 @@ class EnableCompleteHandler(InterruptedLoginHandler):
     @page_endpoint(query=_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page again, without the codes."""
-        return await self.confirmation_page(await self.find_transaction(call, self.parameters(_REQUEST), tenant_id))
+        return await self.confirmation_page(await self.find_transaction(call, self.parameters(), tenant_id))
 
-    @page_endpoint(form=_COMPLETE_FORM)
+    @page_endpoint(form="oauth2/two-factor-enable-complete.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Continue the login; without a valid CSRF token show the page again."""
         transaction = await self.find_transaction(call, form, tenant_id)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from identity.call import Call, Document
 from identity.domain.objects.external_identifiers import IdSettings
@@ -15,27 +15,23 @@ from identity.operations.login_transactions.login_transactions import Interrupte
 from identity.operations.pages import verification_pages
 from identity.operations.pages.verification_pages import VerificationPage
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf
 from identity.web.hosted.login_flow import InterruptedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.oauth2.oauth_handlers import page_endpoint
-
-_REQUEST: Final = "oauth2/waiting.request.json"
-_FORM: Final = "oauth2/verification-required.form.json"
 
 
 class VerificationGateHandler(InterruptedLoginHandler):
     """The page that requires the verification of an email address or of a registration."""
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/waiting.request.json")
     async def get(self, call: Call) -> Reply:
         """Show the page, or continue if the verification is complete."""
-        transaction = await self.find_transaction(call, self.parameters(_REQUEST))
+        transaction = await self.find_transaction(call, self.parameters())
         step = await verification_pages.show(self.services, call, transaction, self.browser())
         return await self.verification_page(transaction, step)
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/verification-required.form.json")
     async def post(self, call: Call, form: Document) -> Reply:
         """Verify a code, change the address, or send another mail; without a valid CSRF token show the page again."""
         transaction, browser = await self.find_transaction(call, form), self.browser()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import Final
 
 from identity.call import Call, Document
 from identity.errors import InvalidToken, OAuth2Error
@@ -15,19 +14,10 @@ from identity.operations.captcha import verification
 from identity.operations.clients import clients, ip_access_lists, oauth_debug
 from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import LoginPage
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint, page_endpoint
 from identity.web.hosted import csrf, login, page_theme, render
 from identity.web.hosted.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import (
-    AUTHORIZE_REQUEST,
-    NO_CACHE,
-    OAuth2Handler,
-    PageHandler,
-    page_endpoint,
-    tenant_routes,
-)
-
-_FORM: Final = "oauth2/authorize.form.json"
+from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, NO_CACHE, OAuth2Handler, PageHandler, tenant_routes
 
 
 class AuthorizeHandler(LoginFlowHandler):
@@ -38,9 +28,9 @@ class AuthorizeHandler(LoginFlowHandler):
     @page_endpoint(query=AUTHORIZE_REQUEST)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Start an authorization request."""
-        return await self.begin(call, self.parameters(AUTHORIZE_REQUEST), tenant_id)
+        return await self.begin(call, self.parameters(), tenant_id)
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/authorize.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Handle the login form, or a request that another site posts (OpenID Connect Core 3.1.2.1)."""
         if "loginId" in form or "password" in form or "identityProviderId" in form:
@@ -91,12 +81,7 @@ class PushedRequestHandler(OAuth2Handler):
 
     accepts_dpop_proof = True
 
-    @endpoint(
-        access=Access.CLIENT,
-        form="oauth2/par.request.json",
-        tenancy=Tenancy.BY_OPERATION,
-        answer={201: "oauth2/par.response.json"},
-    )
+    @oauth_endpoint(access=Access.CLIENT, form="oauth2/par.request.json", answer={201: "oauth2/par.response.json"})
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Store an authorization request for a minute and return its request_uri."""
         identified = await self.identify_client(form, tenant_id)
@@ -111,10 +96,10 @@ class PushedRequestHandler(OAuth2Handler):
 class NotRegisteredHandler(PageHandler):
     """The end of the login for this user; another user can log in with the same request."""
 
-    @endpoint(access=Access.BROWSER, query=AUTHORIZE_REQUEST, tenancy=Tenancy.BY_OPERATION, answer="text/html")
+    @oauth_endpoint(access=Access.BROWSER, query=AUTHORIZE_REQUEST, answer="text/html")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Show the page. It has no data of a user, because its URL can be opened by others."""
-        given = self.parameters(AUTHORIZE_REQUEST)
+        given = self.parameters()
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await ip_access_lists.require_address(self.services, client, call.origin.ip_address)
         theme = await page_theme.load(self, client.tenant, client.application, given)

@@ -14,17 +14,12 @@ from identity.operations.login.password_login import Credentials
 from identity.operations.login_transactions.authorization_steps import LoginPage
 from identity.operations.providers import authorization_redirect
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply
+from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, login, page_theme, render
 from identity.web.hosted.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import page_endpoint
 
-_REQUEST: Final = "oauth2/callback.request.json"
-_FORM: Final = "oauth2/callback.form.json"
 _REPOSTED: Final = "again"
 """The field of a form that this service posted to itself."""
-_LINK_REQUEST: Final = "oauth2/start-idp-link.request.json"
-_LINK_FORM: Final = "oauth2/start-idp-link.form.json"
 
 
 class CallbackHandler(LoginFlowHandler):
@@ -32,12 +27,12 @@ class CallbackHandler(LoginFlowHandler):
 
     advice = "error.again"
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/callback.request.json")
     async def get(self, call: Call) -> Reply:
         """Handle a response in the query."""
-        return await self.complete_login(call, self.parameters(_REQUEST))
+        return await self.complete_login(call, self.parameters())
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/callback.form.json")
     async def post(self, call: Call, form: Document) -> Reply:
         """Handle a response by form_post.
 
@@ -71,12 +66,12 @@ class StartIdPLinkHandler(LoginFlowHandler):
 
     advice = "error.again"
 
-    @page_endpoint(query=_LINK_REQUEST)
+    @page_endpoint(query="oauth2/start-idp-link.request.json")
     async def get(self, call: Call) -> Reply:
         """Show the page."""
-        return await self.link_page(LinkPage(await self.account_link(call, self.parameters(_LINK_REQUEST))))
+        return await self.link_page(LinkPage(await self.account_link(call, self.parameters())))
 
-    @page_endpoint(form=_LINK_FORM)
+    @page_endpoint(form="oauth2/start-idp-link.form.json")
     async def post(self, call: Call, form: Document) -> Reply:
         """Log in and link the account; a form without a valid CSRF token shows the page again."""
         account_link, login_id = await self.account_link(call, form), form.get("loginId", "")

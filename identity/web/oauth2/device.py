@@ -12,7 +12,7 @@ from identity.operations.authorization import device_authorization, device_codes
 from identity.operations.clients import client_authentication, clients
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.web import authentication
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 
@@ -21,10 +21,9 @@ class DeviceAuthorizeHandler(OAuth2Handler):
 
     records_refusals = True
 
-    @endpoint(
+    @oauth_endpoint(
         access=Access.CLIENT,
         form="oauth2/device-authorize.request.json",
-        tenancy=Tenancy.BY_OPERATION,
         answer="oauth2/device-authorize.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
@@ -42,10 +41,9 @@ class DeviceAuthorizeHandler(OAuth2Handler):
 class UserCodeHandler(OAuth2Handler):
     """Describes the device of a user code to its client, or to an API key of the tenant."""
 
-    @endpoint(
+    @oauth_endpoint(
         access=Access.CLIENT_OR_KEY,
         form="oauth2/device-user-code.request.json",
-        tenancy=Tenancy.BY_OPERATION,
         answer="oauth2/device-user-code.response.json",
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
@@ -82,10 +80,10 @@ class UserCodeHandler(OAuth2Handler):
 class ValidateHandler(OAuth2Handler):
     """Validates user codes for activation pages."""
 
-    @endpoint(access=Access.PUBLIC, query="oauth2/device-validate.request.json", tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.PUBLIC, query="oauth2/device-validate.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Return 200 without a body for a pending user code."""
-        given = self.parameters("oauth2/device-validate.request.json")
+        given = self.parameters()
         client = await clients.get_client(self.services, self.tenant_hints(tenant_id, given), given.get("client_id"))
         await device_codes.validate(self.services, call, client, device_codes.required_user_code(given))
         return Reply(headers=NO_CACHE)
@@ -94,11 +92,8 @@ class ValidateHandler(OAuth2Handler):
 class ApproveHandler(OAuth2Handler):
     """Approves a device for the user of an access token."""
 
-    @endpoint(
-        access=Access.CLIENT,
-        form="oauth2/device-approve.request.json",
-        tenancy=Tenancy.BY_OPERATION,
-        answer="oauth2/device-approve.response.json",
+    @oauth_endpoint(
+        access=Access.CLIENT, form="oauth2/device-approve.request.json", answer="oauth2/device-approve.response.json"
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Approve the device of a user code."""

@@ -9,10 +9,9 @@ from identity.operations.clients.clients import TenantHints
 from identity.store.cache import stale_if_unavailable
 from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import OAuth2Handler
 
-_REQUEST = "oauth2/discovery.request.json"
 _CONFIGURATION = "/.well-known/openid-configuration"
 _METADATA = "/.well-known/oauth-authorization-server"
 _KEYS = "/.well-known/jwks.json"
@@ -24,15 +23,14 @@ class ConfigurationHandler(OAuth2Handler):
 
     cross_origin = CrossOriginAccess.OPEN
 
-    @endpoint(
+    @oauth_endpoint(
         access=Access.PUBLIC,
-        query=_REQUEST,
-        tenancy=Tenancy.BY_OPERATION,
+        query="oauth2/discovery.request.json",
         answer={200: "oauth2/openid-configuration.response.json", 304: None},
     )
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Describe the provider. Raises InvalidRequest with status 404 for an unknown tenant."""
-        given: Document = self.parameters(_REQUEST)
+        given: Document = self.parameters()
         hints = TenantHints(tenant_id, given.get("tenantId"))
         try:
             with stale_if_unavailable():
@@ -55,11 +53,7 @@ class KeysHandler(OAuth2Handler):
 
     prepared_keys: discovery.KeySetCache
 
-    @endpoint(
-        access=Access.PUBLIC,
-        tenancy=Tenancy.BY_OPERATION,
-        answer={200: "oauth2/jwks.response.json", 304: None},
-    )
+    @oauth_endpoint(access=Access.PUBLIC, answer={200: "oauth2/jwks.response.json", 304: None})
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Return the public keys of a tenant, or of all. Raises InvalidRequest, with status 404, as above."""
         try:

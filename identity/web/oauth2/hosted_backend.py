@@ -20,7 +20,7 @@ from identity.operations.pages import hosted_backend
 from identity.operations.pages.hosted_backend import CookieTokens
 from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint, redirect
+from identity.web.endpoint import Access, Reply, oauth_endpoint, redirect
 from identity.web.oauth2.oauth_handlers import OAuth2Handler, PageHandler
 
 ACCESS_COOKIE: Final = "app.at"
@@ -33,11 +33,6 @@ BROWSER_COOKIE: Final = "app.pkce_v"
 _READABLE: Final = frozenset({EXPIRATION_COOKIE, ID_COOKIE})
 _MAXIMUM_COOKIE_BYTES: Final = 4096
 """Browsers ignore a cookie whose name and value are longer (RFC 6265bis section 5.7)."""
-
-_LOGIN: Final = "oauth2/hosted-backend-login.request.json"
-_CALLBACK: Final = "oauth2/hosted-backend-callback.request.json"
-_REFRESH: Final = "oauth2/hosted-backend-refresh.request.json"
-_LOGOUT: Final = "oauth2/hosted-backend-logout.request.json"
 
 
 class _BackendHandler(OAuth2Handler):
@@ -93,10 +88,10 @@ class LoginHandler(_PageHandler):
 
     registers = False
 
-    @endpoint(access=Access.BROWSER, query=_LOGIN, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    @oauth_endpoint(access=Access.BROWSER, query="oauth2/hosted-backend-login.request.json", answer={302: None})
     async def get(self, call: Call, client_id: str | None = None) -> Reply:
         """Redirect to the login page, or to the registration page."""
-        given = self.parameters(_LOGIN)
+        given = self.parameters()
         client = await self.client(call, given, client_id)
         start = await hosted_backend.begin_login(
             self.services, call, client, given, self.cookie(BROWSER_COOKIE), registers=self.registers
@@ -116,10 +111,10 @@ class CallbackHandler(_PageHandler):
 
     advice = "error.again"
 
-    @endpoint(access=Access.BROWSER, query=_CALLBACK, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    @oauth_endpoint(access=Access.BROWSER, query="oauth2/hosted-backend-callback.request.json", answer={302: None})
     async def get(self, call: Call) -> Reply:
         """Exchange the code, set the cookies and return to the application."""
-        given = self.parameters(_CALLBACK)
+        given = self.parameters()
         completed = await hosted_backend.complete_login(self.services, call, given, self.cookie(BROWSER_COOKIE))
         cookies = [] if completed.tokens is None else self.token_cookies(completed.tokens)
         return redirect(completed.location, cookies)
@@ -128,13 +123,13 @@ class CallbackHandler(_PageHandler):
 class LogoutHandler(_PageHandler):
     """The logout."""
 
-    @endpoint(access=Access.BROWSER, query=_LOGOUT, tenancy=Tenancy.BY_OPERATION, answer={302: None})
+    @oauth_endpoint(access=Access.BROWSER, query="oauth2/hosted-backend-logout.request.json", answer={302: None})
     async def get(self, call: Call, client_id: str | None = None) -> Reply:
         """Remove the cookies and redirect to the logout endpoint, which ends the session.
 
         For a request from another site no cookies are removed: the logout endpoint asks the user for confirmation.
         """
-        given = self.parameters(_LOGOUT)
+        given = self.parameters()
         client = await self.client(call, given, client_id)
         if self.is_cross_site():
             return redirect(hosted_backend.logout_url(client, given))
@@ -167,7 +162,7 @@ class _ScriptHandler(_BackendHandler):
 class MeHandler(_ScriptHandler):
     """The user of the browser."""
 
-    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer="oauth2/userinfo.response.json")
+    @oauth_endpoint(access=Access.BROWSER, answer="oauth2/userinfo.response.json")
     async def get(self, call: Call) -> Reply:
         """Return the claims of the userinfo endpoint for the access token of the cookie."""
         origin = self.page_origin()
@@ -179,10 +174,10 @@ class MeHandler(_ScriptHandler):
 class RefreshHandler(_ScriptHandler):
     """New tokens for the refresh token of the browser."""
 
-    @endpoint(access=Access.BROWSER, query=_REFRESH, tenancy=Tenancy.BY_OPERATION, answer=None)
+    @oauth_endpoint(access=Access.BROWSER, query="oauth2/hosted-backend-refresh.request.json", answer=None)
     async def post(self, call: Call, client_id: str | None = None) -> Reply:
         """Refresh; 400 if the user has to log in again. The body is ignored."""
-        given, origin = self.parameters(_REFRESH), self.page_origin()
+        given, origin = self.parameters(), self.page_origin()
         client = await self.client(call, given, client_id)
         hosted_backend.require_origin(self.services, origin, client.application)
         if origin is None and self.is_cross_origin():

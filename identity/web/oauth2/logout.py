@@ -8,23 +8,20 @@ from http.cookies import Morsel
 from identity.call import Call, Document
 from identity.operations.login_transactions import login_transactions
 from identity.operations.sessions import logout, sso_sessions
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, landing_page, page_theme, render
-from identity.web.oauth2.oauth_handlers import PageHandler, page_endpoint, tenant_routes
-
-_REQUEST = "oauth2/logout.request.json"
-_FORM = "oauth2/logout.form.json"
+from identity.web.oauth2.oauth_handlers import PageHandler, tenant_routes
 
 
 class LogoutHandler(PageHandler):
     """The end session endpoint."""
 
-    @page_endpoint(query=_REQUEST)
+    @page_endpoint(query="oauth2/logout.request.json")
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Log out by a link or a redirect."""
-        return await self.log_out(call, self.parameters(_REQUEST), tenant_id)
+        return await self.log_out(call, self.parameters(), tenant_id)
 
-    @page_endpoint(form=_FORM)
+    @page_endpoint(form="oauth2/logout.form.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Log out by a form, such as that of the confirmation page.
 

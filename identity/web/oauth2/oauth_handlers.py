@@ -40,15 +40,10 @@ from identity.operations.webauthn import known_browsers
 from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
-from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy, endpoint
+from identity.web.endpoint import Endpoint, Method, Reply
 from identity.web.hosted import page_theme, render
 
 FORM = "application/x-www-form-urlencoded"
-
-page_endpoint = functools.partial(
-    endpoint, access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "text/html", 302: None}
-)
-"""Declares a method of a page for browsers, with its `query` or its `form`."""
 
 AUTHORIZE_REQUEST: Final = "oauth2/authorize.request.json"
 """The parameters of an authorization request."""
@@ -92,11 +87,10 @@ class OAuth2Handler(BaseHandler):
             raise InvalidRequest("unknown", f"The Content-Type must be {FORM}.")
         return read_parameters(self.request.body_arguments, self.services.schemas[schema].schema)
 
-    def parameters(self, schema: str) -> Document:
-        """Return the parameters of the query. Raises InvalidRequest, and LookupError for an undeclared schema."""
-        if schema != self.declared.query:
-            raise LookupError(f"the endpoint does not declare the query parameters of {schema}")
-        return read_parameters(self.request.query_arguments, self.services.schemas[schema].schema)
+    def parameters(self) -> Document:
+        """Return the parameters of the query, of which the endpoint declares the schema. Raises InvalidRequest."""
+        schema = self.services.schemas[str(self.declared.query)].schema
+        return read_parameters(self.request.query_arguments, schema)
 
     def tenant_hints(self, path: str | None, given: Document) -> TenantHints:
         """Return the tenant ids that a request names."""

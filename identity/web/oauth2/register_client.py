@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.operations.client_registration import registrations
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 _REQUEST: Final = "oauth2/client-registration.request.json"
@@ -16,13 +16,7 @@ _INFORMATION: Final = "oauth2/client-information.response.json"
 class RegistrationEndpointHandler(OAuth2Handler):
     """The client registration endpoint."""
 
-    @endpoint(
-        access=Access.BEARER,
-        raw_body=True,
-        takes=_REQUEST,
-        tenancy=Tenancy.BY_OPERATION,
-        answer={201: _INFORMATION},
-    )
+    @oauth_endpoint(access=Access.BEARER, raw_body=True, takes=_REQUEST, answer={201: _INFORMATION})
     async def post(self, call: Call, body: Document, tenant_id: str | None = None) -> Reply:
         """Register a client, with an initial access token as bearer token or a software statement in the body."""
         hints = self.tenant_hints(tenant_id, {})
@@ -33,21 +27,21 @@ class RegistrationEndpointHandler(OAuth2Handler):
 class ClientConfigurationHandler(OAuth2Handler):
     """The client configuration endpoint of one client; its registration access token is the bearer token."""
 
-    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer=_INFORMATION)
+    @oauth_endpoint(access=Access.BEARER, answer=_INFORMATION)
     async def get(self, call: Call, client_id: str, tenant_id: str | None = None) -> Reply:
         """Return the registered metadata."""
         hints = self.tenant_hints(tenant_id, {})
         information = await registrations.retrieve(self.services, call, hints, client_id, self.bearer_token())
         return Reply(information, headers=NO_CACHE)
 
-    @endpoint(access=Access.BEARER, raw_body=True, takes=_REQUEST, tenancy=Tenancy.BY_OPERATION, answer=_INFORMATION)
+    @oauth_endpoint(access=Access.BEARER, raw_body=True, takes=_REQUEST, answer=_INFORMATION)
     async def put(self, call: Call, body: Document, client_id: str, tenant_id: str | None = None) -> Reply:
         """Replace the registered metadata; the response contains another registration access token."""
         hints = self.tenant_hints(tenant_id, {})
         information = await registrations.update(self.services, call, hints, client_id, self.bearer_token(), body)
         return Reply(information, headers=NO_CACHE)
 
-    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer={204: None})
+    @oauth_endpoint(access=Access.BEARER, answer={204: None})
     async def delete(self, call: Call, client_id: str, tenant_id: str | None = None) -> Reply:
         """Delete the client; its tokens become invalid."""
         hints = self.tenant_hints(tenant_id, {})

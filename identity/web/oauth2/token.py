@@ -8,7 +8,7 @@ from identity.operations import grants
 from identity.operations.api import introspection, revocation
 from identity.operations.clients import oauth_debug
 from identity.operations.clients.client_authentication import IdentifiedClient
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
 
@@ -18,12 +18,7 @@ class TokenHandler(OAuth2Handler):
     accepts_dpop_proof = True
     records_refusals = True
 
-    @endpoint(
-        access=Access.CLIENT,
-        form="oauth2/token.request.json",
-        tenancy=Tenancy.BY_OPERATION,
-        answer="oauth2/token.response.json",
-    )
+    @oauth_endpoint(access=Access.CLIENT, form="oauth2/token.request.json", answer="oauth2/token.response.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Exchange a grant for tokens."""
         count = self.services.runtime.authentication_metrics.count_token_request
@@ -51,11 +46,8 @@ class TokenHandler(OAuth2Handler):
 class IntrospectHandler(OAuth2Handler):
     """The introspection endpoint."""
 
-    @endpoint(
-        access=Access.CLIENT,
-        form="oauth2/introspect.request.json",
-        tenancy=Tenancy.BY_OPERATION,
-        answer="oauth2/introspect.response.json",
+    @oauth_endpoint(
+        access=Access.CLIENT, form="oauth2/introspect.request.json", answer="oauth2/introspect.response.json"
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
@@ -68,7 +60,7 @@ class IntrospectHandler(OAuth2Handler):
 class RevokeHandler(OAuth2Handler):
     """The revocation endpoint."""
 
-    @endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json", tenancy=Tenancy.BY_OPERATION)
+    @oauth_endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Revoke a token of the client; the response is empty, also for an unknown token."""
         client = await self.identify_client_or_entity(form, tenant_id)

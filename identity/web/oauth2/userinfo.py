@@ -7,7 +7,7 @@ from identity.errors import InvalidRequest, OAuth2Error
 from identity.operations.api import discovery
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.issuance import userinfo
-from identity.web.endpoint import Access, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler, challenge_parameters, tenant_routes
 
 _REQUEST = "oauth2/userinfo.request.json"
@@ -19,12 +19,12 @@ class UserinfoHandler(OAuth2Handler):
 
     accepts_dpop_proof = True
 
-    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer=_ANSWER)
+    @oauth_endpoint(access=Access.BEARER, answer=_ANSWER)
     async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
         """Return the claims for the token of the Authorization header."""
         return await self.claims(call, *self.presented_token(call))
 
-    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, takes=_REQUEST, answer=_ANSWER)
+    @oauth_endpoint(access=Access.BEARER, takes=_REQUEST, answer=_ANSWER)
     async def post(self, call: Call, tenant_id: str | None = None) -> Reply:
         """As GET; the token may also be in the form (RFC 6750 section 2.2)."""
         token, dpop_proof = self.presented_token(call)

@@ -27,10 +27,9 @@ from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, fields, page_theme, render
 from identity.web.hosted.fields import Field, Form, form_texts
-from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
 
 REQUEST: Final = "oauth2/account.request.json"
@@ -97,7 +96,7 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the page, after a login if necessary."""
-        given = self.parameters(REQUEST)
+        given = self.parameters()
         context = await self.load_account(call, given)
         return context if isinstance(context, Reply) else await self.page(context, given)
 

@@ -18,10 +18,9 @@ from identity.operations.sessions import sso_sessions
 from identity.operations.verification import email_changes, phone_change_revocations, verification_api
 from identity.operations.verification.verification_codes import VerificationKind
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, form_texts, with_errors
-from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
 _FORM: Final = "oauth2/verify.form.json"
@@ -118,7 +117,7 @@ class _LinkHandler(_VerificationHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call, verification_id: str) -> Reply:
         """Show the page of a link; it verifies nothing unless its user is signed in in this browser."""
-        context, link = await self.load_link(call, self.parameters(REQUEST), verification_id)
+        context, link = await self.load_link(call, self.parameters(), verification_id)
         if link is None:
             return self.expired(context)
         if link.is_verified:
@@ -145,7 +144,7 @@ class _RequestHandler(_VerificationHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the form."""
-        return self.expired(await self.load_context(call, self.parameters(REQUEST)))
+        return self.expired(await self.load_context(call, self.parameters()))
 
     @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document) -> Reply:
@@ -169,7 +168,7 @@ class _SentHandler(_VerificationHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
-        context = await self.load_context(call, self.parameters(REQUEST))
+        context = await self.load_context(call, self.parameters())
         retry = (context.theme["verifySent.again"], context.url(f"/{self.folder}/verify"))
         return self.notice(context, "verifySent", context.login_links("selfService.login") or [retry])
 
@@ -180,7 +179,7 @@ class _CompleteHandler(_VerificationHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
-        context = await self.load_context(call, self.parameters(REQUEST))
+        context = await self.load_context(call, self.parameters())
         return self.notice(context, self.complete_texts, context.login_links("selfService.login"))
 
 
@@ -192,7 +191,7 @@ class TenantLinkHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call, tenant_id: str, link_id: str) -> Reply:
         """Redirect. Raises InvalidRequest for a tenant that does not exist."""
-        given = {**self.parameters(REQUEST), "tenantId": tenant_id}
+        given = {**self.parameters(), "tenantId": tenant_id}
         await self.load_context(call, given)
         path = f"{self.path}/{urllib.parse.quote(link_id, safe='')}"
         return redirect(f"{path}?{urllib.parse.urlencode(given)}")
@@ -204,7 +203,7 @@ class CodeHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call, page_id: str) -> Reply:
         """Show the form."""
-        context = await self.load_context(call, self.parameters(REQUEST))
+        context = await self.load_context(call, self.parameters())
         if not await registration_code.is_open(self.services, context.tenant_id, page_id):
             return self.expired(context)
         return self.code_page(context)
@@ -256,7 +255,7 @@ class RevokeHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call, token: str) -> Reply:
         """Show the button."""
-        return self.confirmation(await self.load_context(call, self.parameters(REQUEST)))
+        return self.confirmation(await self.load_context(call, self.parameters()))
 
     @page_endpoint(form=_FORM)
     async def post(self, call: Call, form: Document, token: str) -> Reply:

@@ -20,15 +20,12 @@ from identity.operations.pages.password_pages import PasswordForm, TwoFactorForm
 from identity.operations.password_changes import password_changes
 from identity.operations.passwords import user_passwords
 from identity.web.base_handlers import Route
-from identity.web.endpoint import Reply, redirect
+from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.fields import Field, Form, form_texts, password_hints, with_errors, with_refusal
 from identity.web.hosted.login_flow import LoginFlowHandler
-from identity.web.oauth2.oauth_handlers import page_endpoint
 from identity.web.self_service.page_context import REQUEST, PageContext, SelfServiceHandler
 
-_FORGOT: Final = "oauth2/forgot-password.form.json"
-_CHANGE: Final = "oauth2/change-password.form.json"
 _PASSWORD: Final = "password"  # noqa: S105 (the name of a field)
 _CONFIRM: Final = "passwordConfirm"
 
@@ -41,10 +38,10 @@ class ForgotHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the form."""
-        given = self.parameters(REQUEST)
+        given = self.parameters()
         return self.forgot_page(await self.load_context(call, given), given.get("login_hint", ""))
 
-    @page_endpoint(form=_FORGOT)
+    @page_endpoint(form="oauth2/forgot-password.form.json")
     async def post(self, call: Call, form: Document) -> Reply:
         """Send the email in the background."""
         context, login_id = await self.load_context(call, form), form.get("loginId", "").strip()
@@ -88,7 +85,7 @@ class SentHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
-        context = await self.load_context(call, self.parameters(REQUEST))
+        context = await self.load_context(call, self.parameters())
         retry = (context.theme["forgotSent.again"], context.url("/password/forgot"))
         return self.notice(context, "forgotSent", [*context.login_links("forgot.back"), retry])
 
@@ -99,7 +96,7 @@ class CompleteHandler(SelfServiceHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call) -> Reply:
         """Show the notice."""
-        context = await self.load_context(call, self.parameters(REQUEST))
+        context = await self.load_context(call, self.parameters())
         return self.notice(context, "passwordComplete", context.login_links("selfService.login"))
 
 
@@ -109,7 +106,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
     @page_endpoint(query=REQUEST)
     async def get(self, call: Call, change_id: str) -> Reply:
         """Show the form; the link is not consumed."""
-        given = self.parameters(REQUEST)
+        given = self.parameters()
         try:
             context, _ = await self.load_change(call, given, change_id)
             form = await password_pages.show(self.services, call, change_id, csrf.issue(self)[0])
@@ -117,7 +114,7 @@ class ChangeHandler(SelfServiceHandler, LoginFlowHandler):
             return await self.expired(call, given)
         return self.change_form(context, form)
 
-    @page_endpoint(form=_CHANGE)
+    @page_endpoint(form="oauth2/change-password.form.json")
     async def post(self, call: Call, form: Document, change_id: str) -> Reply:
         """Verify a two-factor code, or set the new password."""
         browser = csrf.browser(self)
