@@ -327,7 +327,7 @@ async def mail_server_faults(config: Config) -> list[str]:
     configured = [(one["emailConfiguration"], one["name"]) for one in tenants]
     servers = {mail.MailServer.of(settings): name for settings, name in configured if mail.is_configured(settings)}
     used = dict(list(servers.items())[:_MOST_MAIL_SERVERS])
-    problems = await mail.SmtpClient.of(config.email).problems(list(used))
+    problems = await mail.SmtpClient(config.email).problems(list(used))
     return [
         f"the mail server {server.host}:{server.port} of the tenant {name} cannot be used: {problem};"
         " correct emailConfiguration of the tenant, or the server"

@@ -51,8 +51,7 @@ from identity.store.scope_consents import ScopeConsents
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.two_factor_trusts import TwoFactorTrusts
-from identity.store.user_imports import UserImports
-from identity.store.users import Users
+from identity.store.users import UserImports, Users
 from identity.store.vault import Vault
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog

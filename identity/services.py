@@ -52,13 +52,12 @@ from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.two_factor_trusts import TwoFactorTrusts
-from identity.store.user_imports import UserImports
-from identity.store.users import Users
+from identity.store.users import UserImports, Users
 from identity.store.webauthn_credentials import WebAuthnCredentials
 from identity.store.webhook_event_log import WebhookEventLog
 from identity.store.webhook_health import WebhookHealth
 from identity.store.work_queues import LogoutNotices, Mails, TextMessages
-from identity.tokens.client_jwks import ClientKeys
+from identity.tokens.external_keys import ClientKeys
 from identity.tokens.issuer import TokenIssuer
 
 

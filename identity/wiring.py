@@ -49,7 +49,7 @@ from identity.store.telemetry import CacheMetrics, StoreTelemetry
 from identity.store.wakeups import Wakeups
 from identity.store.webhook_health import WebhookHealth
 from identity.tokens import client_certificates, external_keys
-from identity.tokens.client_jwks import ClientKeys
+from identity.tokens.external_keys import ClientKeys
 from identity.tokens.issuer import KeyRefreshThrottle, TokenIssuer
 from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight

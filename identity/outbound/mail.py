@@ -8,8 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from identity.call import Document
@@ -17,7 +16,6 @@ from identity.config.sections import Email
 from identity.domain.objects import property_files
 from identity.ids import Secret
 from identity.outbound import sockets, tls
-from identity.outbound.addresses import Network
 from identity.outbound.name_resolution import NameResolver, UnknownNameError
 from identity.outbound.sockets import ForbiddenAddressError
 
@@ -98,42 +96,17 @@ _FAILURES: Final = (ForbiddenServerError, ForbiddenAddressError, UnknownNameErro
 class SmtpClient:
     """Sends mails, each over a new connection."""
 
-    def __init__(
-        self,
-        *,
-        timeout_seconds: float,
-        authorities_file: Path | None,
-        allowed_networks: Sequence[Network] = (),
-        plaintext_auth_hosts: Collection[str] = (),
-    ) -> None:
-        """Create the client.
-
-        `authorities_file` holds certificate authorities to trust in addition to the system's, `allowed_networks` are
-        non-public networks that may contain mail servers, and `plaintext_auth_hosts` are hosts that may receive
-        credentials without TLS.
-        """
-        self._timeout_seconds = timeout_seconds
-        self._authorities_file = authorities_file
-        self._allowed_networks = allowed_networks
-        self._plaintext_auth_hosts = frozenset(host.lower() for host in plaintext_auth_hosts)
+    def __init__(self, settings: Email) -> None:
+        self._settings = settings
+        self._plaintext_auth_hosts = frozenset(host.lower() for host in settings.plaintext_auth_hosts)
         self._resolver = NameResolver()
-
-    @classmethod
-    def of(cls, settings: Email) -> SmtpClient:
-        """Return a client with the settings `email` of the configuration."""
-        return cls(
-            timeout_seconds=settings.timeout_seconds,
-            authorities_file=settings.authorities_file,
-            allowed_networks=settings.allowed_networks,
-            plaintext_auth_hosts=settings.plaintext_auth_hosts,
-        )
 
     async def send(self, server: MailServer, sender: str, recipients: Sequence[str], message: bytes) -> SmtpResult:
         """Send the mail. Failures of the mail server or the network are part of the result and are not raised."""
         import aiosmtplib  # noqa: PLC0415 (loaded only when a mail is sent)
 
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self._settings.timeout_seconds):
                 return await self._deliver(server, sender, recipients, message)
         except aiosmtplib.SMTPRecipientsRefused as error:
             answers = {one.recipient: (one.code, one.message) for one in error.recipients}
@@ -165,7 +138,7 @@ class SmtpClient:
         import aiosmtplib  # noqa: PLC0415
 
         try:
-            async with asyncio.timeout(min(self._timeout_seconds, _TRY_SECONDS)), self._connected(server):
+            async with asyncio.timeout(min(self._settings.timeout_seconds, _TRY_SECONDS)), self._connected(server):
                 return None
         except aiosmtplib.SMTPResponseException as error:
             return _without_secrets(f"{error.code} {error.message}", server)
@@ -182,7 +155,7 @@ class SmtpClient:
         """Provide a connection that is ready for a mail."""
         self._require_protected(server)
         connection = await sockets.connect(
-            self._resolver, server.host, server.port, self._allowed_networks, self._timeout_seconds
+            self._resolver, server.host, server.port, self._settings.allowed_networks, self._settings.timeout_seconds
         )
         try:
             client = self._client(server, connection)
@@ -215,10 +188,10 @@ class SmtpClient:
             username=server.username or None,
             password=str(server.password) or None,
             local_hostname=server.own_name or _host_name(),
-            timeout=self._timeout_seconds,
+            timeout=self._settings.timeout_seconds,
             use_tls=server.security == "SSL",
             start_tls=server.security == "TLS",
-            tls_context=None if server.security == "NONE" else tls.client_context(self._authorities_file),
+            tls_context=None if server.security == "NONE" else tls.client_context(self._settings.authorities_file),
         )
 
 

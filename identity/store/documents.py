@@ -89,7 +89,7 @@ class Documents:
         self._ids_by_members: LRUCache[tuple[tuple[str, str], ...], str] = LRUCache(max(1, self.cache_size))
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
-        self._totals = DocumentTotals(stream_status)
+        self._totals = DocumentTotals(self._collection, stream_status)
 
     @property
     def cache_counts(self) -> CacheCounts:
@@ -301,12 +301,16 @@ class Documents:
         self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
     ) -> None:
         """Replace the document if its lastUpdateInstant is `expected`. Raises Conflict and Duplicate."""
-        where = {**self._scope(tenant_id), "_id": document["id"], "lastUpdateInstant": expected}
+        where = {**self._scope(tenant_id), "_id": document["id"], **self._unchanged(document, expected)}
         with duplicates():
             result = await self._collection.replace_one(where, self._encode(tenant_id, document), session=session)
         self._invalidate(session, document["id"])
         if result.matched_count == 0:
             raise Conflict
+
+    def _unchanged(self, document: Document, expected: int) -> Document:  # noqa: ARG002 (subclasses use it)
+        """The filter of a document that was not changed since it was read."""
+        return {"lastUpdateInstant": expected}
 
     async def update(
         self,
@@ -380,13 +384,7 @@ class Documents:
         self, tenant_id: Tenant, where: Mapping[str, Any], order: Order, start_row: int, limit: int
     ) -> tuple[int, list[Document]]:
         """The number of documents that match a filter of MongoDB, and one page of them."""
-        matching = {"$and": [self._scope(tenant_id), where]}
-        if limit == 0:
-            return await self._totals.count(self._collection, matching), []
-        cursor = self._collection.find(matching).sort(list(order)).skip(start_row).limit(limit)
-        found = [self._decode(stored) async for stored in cursor]
-        total = await self._totals.count_from_page(self._collection, matching, found, start_row, limit)
-        return total, found
+        return await self._totalled_page({"$and": [self._scope(tenant_id), where]}, list(order), start_row, limit)
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed documents."""
@@ -403,12 +401,18 @@ class Documents:
 
     async def _search(self, query: SearchQuery, scope: Mapping[str, Any]) -> tuple[int, list[Document]]:
         where = {"$and": [dict(scope), *document_queries.conditions(query, has_suffixes=self._has_suffixes)]}
-        if query.number_of_results == 0:
-            return await self._totals.count(self._collection, where), []
-        start_row, limit = query.start_row, query.number_of_results
-        cursor = self._collection.find(where).sort(self._order(query.order, scope)).skip(start_row).limit(limit)
-        page = [self._decode(stored) async for stored in cursor]
-        return await self._totals.count_from_page(self._collection, where, page, start_row, limit), page
+        return await self._totalled_page(
+            where, self._order(query.order, scope), query.start_row, query.number_of_results
+        )
+
+    async def _totalled_page(
+        self, where: Mapping[str, Any], order: list[tuple[str, int]], start_row: int, limit: int
+    ) -> tuple[int, list[Document]]:
+        if limit == 0:
+            return await self._totals.count(where), []
+        cursor = self._collection.find(where).sort(order).skip(start_row).limit(limit)
+        found = [self._decode(stored) async for stored in cursor]
+        return await self._totals.count_from_page(where, found, start_row, limit), found
 
     def _order(self, order: Order, scope: Mapping[str, Any]) -> list[tuple[str, int]]:
         """The sort order, shortened to one that an index supports."""

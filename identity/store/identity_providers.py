@@ -96,10 +96,9 @@ class IdentityProviderLinks(TenantDocuments):
         change: dict[str, Any] = {"displayName": display_name, "lastLoginInstant": login}
         if token is not None:
             change["token"] = self._vault.seal(token, self._sealed.context(link["id"], "token"))
-        where = {**self._scope(tenant_id), "_id": link["id"]}
         # Update the link even if nothing changed, to detect that it was removed.
         known = {"userId": link["userId"]} | {name: value for name, value in change.items() if value is not None}
-        return (await self._collection.update_one(where, {"$set": known}, session=session)).matched_count == 1
+        return await self._update_one(tenant_id, link["id"], {"$set": known}, session)
 
     async def remove(
         self, tenant_id: TenantId, user_id: str, provider_id: str, provider_user_id: str, session: Session | None = None

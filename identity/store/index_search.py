@@ -72,10 +72,10 @@ class IndexSearched(Documents):
         where = {"$and": [dict(scope), _matching(self.fields, query)]}
         limit = query.count_limit if query.ids is None else 0
         if query.number_of_results == 0:
-            return await self._totals.count(self._collection, where, limit), []
+            return await self._totals.count(where, limit), []
         page = await self._page(scope, where, query)
         start_row, wanted = query.start_row, query.number_of_results
-        return await self._totals.count_from_page(self._collection, where, page, start_row, wanted, limit), page
+        return await self._totals.count_from_page(where, page, start_row, wanted, limit), page
 
     async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page, from the documents that have the member to sort by and then those that lack it, or vice versa.
@@ -93,7 +93,7 @@ class IndexSearched(Documents):
             found += page
             if len(found) == query.number_of_results:
                 break
-            skip = 0 if page or not skip else max(0, skip - await self._totals.count(self._collection, part))
+            skip = 0 if page or not skip else max(0, skip - await self._totals.count(part))
         return found
 
     def _sorting(self, scope: Mapping[str, Any], query: IndexQuery) -> list[dict[str, Any]]:

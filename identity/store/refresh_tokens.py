@@ -23,18 +23,8 @@ from pymongo import IndexModel, UpdateOne
 from identity.call import Document
 from identity.ids import ApplicationId, Secret, TenantId, UserId, new_secret
 from identity.instants import Instant, as_datetime, from_datetime, later
-from identity.store.mongo import (
-    BULK_SECONDS,
-    CHUNK,
-    TTL_INDEX,
-    Collection,
-    Database,
-    Session,
-    delete_in_chunks,
-    delete_many,
-    drop_obsolete_index,
-    duplicates,
-)
+from identity.store import mongo
+from identity.store.mongo import BULK_SECONDS, CHUNK, TTL_INDEX, Collection, Database, Session, duplicates
 from identity.store.request_coalescing import RequestCoalescer
 from identity.store.sealed_members import reseal_member
 from identity.store.store_circuit_breaker import time_limit
@@ -43,6 +33,8 @@ from identity.store.vault import Vault
 _HALF_BYTES = 24
 _HALF_LENGTH = 32
 _MAX_SPENT = 5
+_Lookup = tuple[TenantId, Sequence[str]]
+"""The tenant and the fingerprints of a looked-up value."""
 _VALUE_INDEX = "value"
 _OBSOLETE_INDEX = "lookup"
 
@@ -83,14 +75,6 @@ class RefreshTokenRotation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Lookup:
-    """A lookup by a value with these fingerprints."""
-
-    tenant_id: TenantId
-    fingerprints: Sequence[str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class _Rotation:
     """A compare-and-set that replaces the current value of a record."""
 
@@ -125,7 +109,7 @@ class RefreshTokens:
                 TTL_INDEX,
             ]
         )
-        await drop_obsolete_index(self._collection, _OBSOLETE_INDEX)
+        await mongo.drop_obsolete_index(self._collection, _OBSOLETE_INDEX)
 
     async def insert(
         self, tenant_id: TenantId, record: Document, expires: Instant, session: Session | None = None
@@ -156,7 +140,7 @@ class RefreshTokens:
 
     async def find_by_value(self, tenant_id: TenantId, value: str, now: Instant) -> PresentedRefreshToken | None:
         """The unexpired record of a current or earlier value."""
-        stored = await self._lookups.submit(_Lookup(tenant_id, self._fingerprints(value)))
+        stored = await self._lookups.submit((tenant_id, self._fingerprints(value)))
         if stored is None or from_datetime(stored["expiresAt"]) <= now:
             return None
         return self._presented(stored, value)
@@ -164,17 +148,15 @@ class RefreshTokens:
     async def _find_many(self, lookups: Sequence[_Lookup]) -> list[Document | None]:
         """The records of these lookups, expired or not, in one command."""
         where = {
-            "private.lookup": {"$in": [one for lookup in lookups for one in lookup.fingerprints]},
-            "tenantId": {"$in": list({lookup.tenant_id for lookup in lookups})},
+            "private.lookup": {"$in": [one for _, fingerprints in lookups for one in fingerprints]},
+            "tenantId": {"$in": list({tenant_id for tenant_id, _ in lookups})},
         }
         # The hint saves the server the comparison of plans.
         cursor: Any = self._collection.find(where, hint=_VALUE_INDEX)
         found = {(row["tenantId"], one): row async for row in cursor for one in row["private"]["lookup"]}
         return [
-            next(
-                (found[lookup.tenant_id, one] for one in lookup.fingerprints if (lookup.tenant_id, one) in found), None
-            )
-            for lookup in lookups
+            next((found[tenant_id, one] for one in fingerprints if (tenant_id, one) in found), None)
+            for tenant_id, fingerprints in lookups
         ]
 
     async def find_by_value_across_tenants(self, value: str, now: Instant) -> PresentedRefreshToken | None:
@@ -298,11 +280,13 @@ class RefreshTokens:
         self, tenant_id: TenantId, application_id: ApplicationId, session: Session | None = None
     ) -> int:
         """Delete all records for an application; returns their number."""
-        return await delete_many(self._collection, {"tenantId": tenant_id, "applicationId": application_id}, session)
+        return await mongo.delete_many(
+            self._collection, {"tenantId": tenant_id, "applicationId": application_id}, session
+        )
 
     async def revoke_tenant(self, tenant_id: TenantId) -> int:
         """Delete all records of a tenant in short steps; returns their number."""
-        return await delete_in_chunks(self._collection, {"tenantId": tenant_id})
+        return await mongo.delete_in_chunks(self._collection, {"tenantId": tenant_id})
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; returns the number of changed records."""

@@ -1,4 +1,4 @@
-"""Users with their registrations and memberships, one document each.
+"""Users with their registrations and memberships, one document each, and user imports in progress.
 
 `domain.users.users.with_derived_members` sets members for lookups under `private`: `usernameKey` compares usernames
 case-insensitively, `terms` serves the search for a term, and `login` the order by login id.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import bson
 from bson.raw_bson import RawBSONDocument
@@ -18,13 +19,11 @@ from identity.domain.objects.resource_definition import Unique
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.domain.users.user_search import FIELDS
-from identity.errors import Conflict
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.cache import ChangeStreamStatus
-from identity.store.documents import Tenant
 from identity.store.index_search import IndexSearched
-from identity.store.mongo import BULK_SECONDS, CHUNK, Database, Session, delete_many, duplicates
+from identity.store.mongo import BULK_SECONDS, CHUNK, Collection, Database, Session, delete_many, duplicates
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
@@ -132,21 +131,9 @@ class Users(IndexSearched):
         found = [self._decode(stored) async for stored in self._collection.find(self._any(tenant_id, same))]
         return [other for other in found if other["id"] != user["id"]]
 
-    async def replace(
-        self, tenant_id: Tenant, document: Document, expected: int, session: Session | None = None
-    ) -> None:
-        """See Documents; a login since the user was read is also a Conflict."""
-        where = {
-            **self._scope(tenant_id),
-            "_id": document["id"],
-            "lastUpdateInstant": expected,
-            "lastLoginInstant": document.get("lastLoginInstant"),
-        }
-        with duplicates():
-            result = await self._collection.replace_one(where, self._encode(tenant_id, document), session=session)
-        self._invalidate(session, document["id"])
-        if result.matched_count == 0:
-            raise Conflict
+    def _unchanged(self, document: Document, expected: int) -> Document:
+        """See Documents; a login is a change as well."""
+        return {"lastUpdateInstant": expected, "lastLoginInstant": document.get("lastLoginInstant")}
 
     async def record_login(
         self,
@@ -363,3 +350,49 @@ def _without_membership(group_id: str) -> Document:
 def _index(name: str, *members: str, where: Document | None = None) -> IndexModel:
     options = {} if where is None else {"partialFilterExpression": where}
     return IndexModel([(member, 1) for member in ("tenantId", *members)], name=name, **options)
+
+
+class UserImports:
+    """The collection `user_imports`: the users that each import writes, so that an interrupted one leaves none of them.
+
+    An import may exceed the size of a MongoDB transaction (decision 38), and may concern several tenants. Its users are
+    therefore inserted in batches and marked with the import. The import is complete when its document here is deleted,
+    in the transaction of its other writes. Completing and rolling back an import exclude each other.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._collection: Collection = database.collection("user_imports")
+
+    async def ensure_indexes(self) -> None:
+        """Create missing indexes."""
+        await self._collection.create_indexes([IndexModel([("until", 1)], name="until")])
+
+    async def begin(
+        self, tenant_ids: Sequence[TenantId], import_id: str, user_ids: Sequence[str], until: Instant
+    ) -> None:
+        """Store the users that are about to be inserted; an import not extended by `until` counts as abandoned."""
+        members = {"tenantIds": list(tenant_ids), "userIds": list(user_ids), "state": "writing", "until": until}
+        await self._collection.insert_one({"_id": import_id, **members})
+
+    async def extend(self, import_id: str, until: Instant) -> bool:
+        """Extend an import; False if it was rolled back meanwhile."""
+        where = {"_id": import_id, "state": "writing"}
+        return bool((await self._collection.update_one(where, {"$set": {"until": until}})).matched_count)
+
+    async def finish(self, import_id: str, session: Session | None) -> bool:
+        """Complete an import; False if it was rolled back meanwhile."""
+        result = await self._collection.delete_one({"_id": import_id, "state": "writing"}, session=session)
+        return bool(result.deleted_count)
+
+    async def begin_rollback(self, import_id: str) -> tuple[list[TenantId], list[str]] | None:
+        """Prevent the completion of an import and return its tenants and users; None if it is complete."""
+        found: Any = await self._collection.find_one_and_update({"_id": import_id}, {"$set": {"state": "undoing"}})
+        return None if found is None else (list(found["tenantIds"]), list(found["userIds"]))
+
+    async def delete(self, import_id: str) -> None:
+        """Delete the document of an import whose users have been deleted."""
+        await self._collection.delete_one({"_id": import_id})
+
+    async def list_abandoned(self, now: Instant) -> list[str]:
+        """The imports that were interrupted."""
+        return [str(found["_id"]) async for found in self._collection.find({"until": {"$lt": now}}, {"_id": 1})]

@@ -67,12 +67,10 @@ class WebAuthnCredentials(TenantDocuments):
         An authenticator without a counter returns 0 each time.
         """
         earlier = 0 if sign_count == 0 else {"$lt": sign_count}
-        where = {**self._scope(tenant_id), "_id": passkey_id, "signCount": earlier}
         change = {
             "signCount": sign_count,
             "backedUp": is_backed_up,
             "lastUseInstant": now,
             "lastUpdateInstant": now,
         }
-        result = await self._collection.update_one(where, {"$set": change}, session=session)
-        return result.matched_count == 1
+        return await self._update_one(tenant_id, passkey_id, {"$set": change}, session, where={"signCount": earlier})

@@ -1,4 +1,4 @@
-"""External public keys: from the JWK Set of a provider or client, or from a PEM that an administrator configured.
+"""External public keys: of the JWK Set of a provider or client, or of a PEM that an administrator configured.
 
 Only asymmetric keys are returned, so that a public key cannot be used as an HMAC secret (RFC 8725 section 2.1). The key
 type determines the allowed algorithms, among which the header of a token may choose.
@@ -11,17 +11,24 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from cachetools import LRUCache
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from identity.call import Document
+from identity.domain.clients import security_profiles
+from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import StartupError
-from identity.ids import unbase64url
+from identity.ids import TenantId, unbase64url
+from identity.instants import Instant
+from identity.outbound.client_key_fetch import ClientKeyFetcher
+from identity.tokens.client_certificates import Authorities
 from identity.tokens.signing_keys import PublicKey, SigningKey, from_public_key
 
 _MAXIMUM_KEYS: Final = 100
+_MAXIMUM_SETS: Final = 1000
 _RSA_BITS: Final = range(2048, 8193)
 _MAXIMUM_EXPONENT: Final = 2**32
 _CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
@@ -68,6 +75,64 @@ class KeySet:
         return self._parsed[index, algorithm]
 
 
+class ClientKeys:
+    """Finds the key that a client signed with, in its `jwks` or the key set at its `jwksURI`; caches parsed sets.
+
+    `authorities` issue client certificates, `statement_issuers` sign software statements (issuer -> keys).
+    """
+
+    def __init__(
+        self,
+        published: ClientKeyFetcher,
+        authorities: Authorities = (),
+        statement_issuers: Mapping[str, KeySet] | None = None,
+    ) -> None:
+        self.authorities = authorities
+        self.statement_issuers = statement_issuers or {}
+        self._published = published
+        self._sets: LRUCache[str, tuple[Document, KeySet]] = LRUCache(_MAXIMUM_SETS)
+
+    async def find(
+        self, tenant_id: TenantId, application: Document, header: Mapping[str, Any], now: Instant
+    ) -> SigningKey | None:
+        """Return the application's key for a token with this header, or None.
+
+        An unknown kid fetches the published key set again, at most once a minute. Raises ClientKeysError if the key set
+        cannot be fetched.
+        """
+        oauth = OAuthSettings.of(application)
+        algorithm = header.get("alg")
+        if algorithm not in CLIENT_ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
+            return None
+        if oauth.jwks is not None:
+            return self._find_in(application["id"], oauth.jwks, header)
+        if (url := oauth.jwks_uri) is None:
+            return None
+        key = self._find_in(application["id"], await self._published.get(tenant_id, url, now), header)
+        if key is None:
+            key = self._find_in(application["id"], await self._published.get(tenant_id, url, now, refetch=True), header)
+        return key
+
+    async def find_set(self, tenant_id: TenantId, application: Document, now: Instant) -> Document | None:
+        """Return the application's key set, or None without one. Raises ClientKeysError."""
+        oauth = OAuthSettings.of(application)
+        if oauth.jwks is not None or oauth.jwks_uri is None:
+            return oauth.jwks
+        return await self._published.get(tenant_id, oauth.jwks_uri, now)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._published.close()
+
+    def _find_in(self, application_id: str, jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
+        known = self._sets.get(application_id)
+        # The caches return the same document object until the key set changes.
+        if known is None or known[0] is not jwks:
+            known = (jwks, KeySet(jwks))
+            self._sets[application_id] = known
+        return known[1].find(header, CLIENT_ALGORITHMS)
+
+
 def load_issuers(file: Path | None) -> dict[str, KeySet]:
     """Return the key sets of a JSON file, an object of issuers and their JWK Sets. Raises StartupError."""
     if file is None:
@@ -77,11 +142,6 @@ def load_issuers(file: Path | None) -> dict[str, KeySet]:
     except (ValueError, AttributeError) as error:
         message = f"client_registration.trusted_issuers_file: {file} is no object of issuers and JWK Sets"
         raise StartupError(message) from error
-
-
-def from_jwk_set(jwks: Document, header: Mapping[str, Any]) -> SigningKey | None:
-    """Return the key of a JWK Set for a token with this header, or None."""
-    return KeySet(jwks).find(header)
 
 
 def jwk_problem(entry: Document) -> str | None:

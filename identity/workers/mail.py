@@ -34,7 +34,7 @@ class MailWorker(QueueWorker[Mail]):
     ) -> None:
         """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
         super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
-        self._smtp = SmtpClient.of(services.config.email)
+        self._smtp = SmtpClient(services.config.email)
 
     def _job_queue(self) -> WorkQueue[Mail]:
         return self._services.outbound.mails

@@ -6,10 +6,11 @@ import asyncio
 import ipaddress
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from identity.config.sections import AllowedNetworks
+from identity.config.sections import AllowedNetworks, Email
 from identity.domain.messaging import mail_messages
 from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.ids import Secret
@@ -35,14 +36,16 @@ def authorities(tmp_path) -> Path:
     return file
 
 
+def client(authorities: Path | None, **settings: Any) -> SmtpClient:
+    """A client with these settings, and those of the tests."""
+    defaults = {"timeout_seconds": 10, "allowed_networks": LOOPBACK, "plaintext_auth_hosts": ()}
+    others = {"schedule": (), "concurrency_per_tenant": 1, "max_concurrency": 1, "authorities_file": authorities}
+    return SmtpClient(Email(**{**others, **defaults, **settings}))
+
+
 @pytest.fixture
 def smtp(authorities) -> SmtpClient:
-    return SmtpClient(
-        timeout_seconds=10,
-        authorities_file=authorities,
-        allowed_networks=LOOPBACK,
-        plaintext_auth_hosts=["127.0.0.1"],
-    )
+    return client(authorities, plaintext_auth_hosts=("127.0.0.1",))
 
 
 def tls(*, trusted: bool = True):
@@ -76,9 +79,7 @@ async def test_untrusted_certificate_is_rejected(smtp, security) -> None:
     settings = {"tls": tls(trusted=False)} if security == "SSL" else {"starttls": tls(trusted=False)}
     async with receiving(**settings) as mailbox:
         result = await smtp.send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
-        unknown = await SmtpClient(timeout_seconds=10, authorities_file=None, allowed_networks=LOOPBACK).send(
-            server(mailbox, security), "a@example.com", READERS, MESSAGE
-        )
+        unknown = await client(None).send(server(mailbox, security), "a@example.com", READERS, MESSAGE)
     for one in (result, unknown):
         assert one.deferred == READERS
         assert "certificate" in one.reply.lower()
@@ -115,9 +116,7 @@ async def test_name_and_password(smtp) -> None:
 @pytest.mark.requirement("audit-a3-smtp")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "::ffff:127.0.0.1"])
 async def test_non_public_server_is_not_connected_to(authorities, host) -> None:
-    guarded = SmtpClient(
-        timeout_seconds=10, authorities_file=authorities, allowed_networks=AllowedNetworks((), "email.allowed_networks")
-    )
+    guarded = client(authorities, allowed_networks=AllowedNetworks((), "email.allowed_networks"))
     async with receiving() as mailbox:
         result = await guarded.send(MailServer(host, mailbox.port, "NONE"), "a@example.com", READERS, MESSAGE)
         assert mailbox.connections == 0
@@ -135,7 +134,7 @@ async def test_localhost_is_found_where_its_network_is_allowed(smtp) -> None:
 
 @pytest.mark.requirement("audit-a3-smtp")
 async def test_credentials_are_not_sent_without_tls_unless_the_host_is_allowed(authorities) -> None:
-    strict = SmtpClient(timeout_seconds=10, authorities_file=authorities, allowed_networks=LOOPBACK)
+    strict = client(authorities)
     async with receiving(auth=True) as mailbox:
         named = server(mailbox, username="we", password=PASSWORD)
         result = await strict.send(named, "a@example.com", READERS, MESSAGE)
@@ -201,7 +200,7 @@ async def test_refused_connection_and_unknown_host_are_deferred(smtp) -> None:
 async def test_silent_server_is_abandoned(authorities) -> None:
     async with receiving() as mailbox:
         mailbox.hangs = True
-        hasty = SmtpClient(timeout_seconds=0.2, authorities_file=authorities, allowed_networks=LOOPBACK)
+        hasty = client(authorities, timeout_seconds=0.2)
         result = await hasty.send(server(mailbox), "a@example.com", READERS, MESSAGE)
     assert result.deferred == READERS
 
@@ -311,7 +310,7 @@ async def test_server_is_tried_without_a_mail(smtp) -> None:
         gone = server(mailbox)
     for one in (gone, server(mailbox, host="no.such.host.invalid")):
         assert await smtp.problem(one)
-    guarded = SmtpClient(timeout_seconds=1, authorities_file=None)
+    guarded = client(None, timeout_seconds=1, allowed_networks=())
     assert "email.allowed_networks" in str(await guarded.problem(gone)) or "loopback" in str(
         await guarded.problem(gone)
     )

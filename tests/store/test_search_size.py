@@ -141,12 +141,12 @@ class Recorded:
 async def plans(documents: Documents, run_query: Any) -> list[set[str]]:
     """The query plans of a search."""
     collection = documents._collection
-    documents._collection = recorded = Recorded(collection)  # type: ignore[assignment]
+    documents._collection = documents._totals._collection = recorded = Recorded(collection)  # type: ignore[assignment]
     documents.invalidate_all()
     try:
         await run_query(documents)
     finally:
-        documents._collection = collection
+        documents._collection = documents._totals._collection = collection
     return [await plan_of(documents, command) for command in recorded.commands]
 
 
@@ -361,11 +361,11 @@ async def test_total_is_cached_until_a_document_changes(service, tenant_api, ten
             found.append((await documents.search(tenant["id"], query))[0])
 
         collection = applications._collection
-        applications._collection = recorded = Recorded(collection)
+        applications._collection = applications._totals._collection = recorded = Recorded(collection)
         try:
             await run_query(applications)
         finally:
-            applications._collection = collection
+            applications._collection = applications._totals._collection = collection
         return found[0], sum("aggregate" in command for command in recorded.commands)
 
     applications.invalidate_all()

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from identity.ids import base64url
 from identity.tokens import external_keys, jwks, jws
+from identity.tokens.external_keys import KeySet
 from identity.tokens.jws import Rejection, UnverifiedJwt, VerifiedJwt
 from tests.client_signer import new_key, public
 from tests.client_signer import signed as signed_by
@@ -31,7 +32,7 @@ async def key():
 
 async def verified(token, key_set):
     async def find(header):
-        return external_keys.from_jwk_set(key_set, header)
+        return KeySet(key_set).find(header)
 
     return await jws.verify_external(token, find)
 
@@ -52,7 +53,7 @@ async def test_edwards_keys_are_found_by_both_algorithm_names():
     jwk = {name: value for name, value in jwks.to_jwk(key).items() if name != "alg"}
     for name in ("EdDSA", "Ed25519"):
         head = {"alg": name, "kid": key["kid"]}
-        assert external_keys.from_jwk_set({"keys": [jwk]}, head).algorithm == "Ed25519"
+        assert KeySet({"keys": [jwk]}).find(head).algorithm == "Ed25519"
 
 
 async def test_a_token_without_kid_needs_a_set_with_one_key_that_fits(key):
@@ -110,14 +111,14 @@ async def test_invalid_jwk_is_rejected(key, change):
 def test_weak_rsa_keys_are_rejected(bits, exponent, is_good):
     numbers = rsa.generate_private_key(exponent, bits).public_key().public_numbers()
     jwk = {"kty": "RSA", "kid": "k", "n": integer(numbers.n), "e": integer(numbers.e)}
-    assert (external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is not None) is is_good
+    assert (KeySet({"keys": [jwk]}).find({"alg": "RS256", "kid": "k"}) is not None) is is_good
     assert external_keys.is_public_pem(pem_of(rsa.RSAPublicNumbers(numbers.e, numbers.n).public_key())) is is_good
 
 
 def test_large_rsa_exponent_is_rejected():
     numbers = rsa.generate_private_key(65537, 2048).public_key().public_numbers()
     jwk = {"kty": "RSA", "kid": "k", "n": integer(numbers.n), "e": integer(numbers.n - 2)}
-    assert external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "RS256", "kid": "k"}) is None
+    assert KeySet({"keys": [jwk]}).find({"alg": "RS256", "kid": "k"}) is None
 
 
 def test_only_public_keys_that_sign_are_pems_of_a_key():
@@ -146,8 +147,8 @@ async def test_pem_verifies_every_algorithm_of_its_key(key, algorithm):
 @pytest.mark.parametrize("kid", [["a"], {"a": 1}])
 async def test_kid_that_is_not_text_matches_no_key(key, kid):
     jwk = jwks.to_jwk(key)
-    assert external_keys.from_jwk_set({"keys": [jwk]}, {"alg": "ES256", "kid": kid}) is None
-    found = external_keys.from_jwk_set({"keys": [{**jwk, "kid": kid}, jwk]}, {"alg": "ES256", "kid": key["kid"]})
+    assert KeySet({"keys": [jwk]}).find({"alg": "ES256", "kid": kid}) is None
+    found = KeySet({"keys": [{**jwk, "kid": kid}, jwk]}).find({"alg": "ES256", "kid": key["kid"]})
     assert found is not None
     assert found.kid == key["kid"]
 

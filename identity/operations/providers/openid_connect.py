@@ -21,7 +21,8 @@ from identity.operations.objects import crud
 from identity.operations.providers.login_trace import LoginTrace
 from identity.outbound.federation import FederationError
 from identity.services import Services
-from identity.tokens import external_keys, jws
+from identity.tokens import jws
+from identity.tokens.external_keys import KeySet
 from identity.tokens.jws import FindExternalKey
 from identity.tokens.signing_keys import SigningKey
 
@@ -186,13 +187,11 @@ def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey
 
     async def find(header: Mapping[str, object]) -> SigningKey | None:
         try:
-            known = external_keys.from_jwk_set(await services.outbound.federation.keys(jwks_uri, call.now), header)
+            known = KeySet(await services.outbound.federation.keys(jwks_uri, call.now)).find(header)
             if known is not None:
                 return known
             # After a key rotation the cached set lacks the new key.
-            return external_keys.from_jwk_set(
-                await services.outbound.federation.keys(jwks_uri, call.now, refetch=True), header
-            )
+            return KeySet(await services.outbound.federation.keys(jwks_uri, call.now, refetch=True)).find(header)
         except FederationError as error:
             raise provider_error("OpenIDConnectToken", str(error)) from error
 

@@ -1,7 +1,7 @@
 """Bulk import of up to ten thousand users in one call: all of them or none.
 
 The steps are: read and validate all users, hash plain-text passwords, request the approval of webhooks, write. The
-users are too many for one transaction; store/user_imports.py describes how a failed import is undone. Each step yields
+users are too many for one transaction; store/users.py describes how a failed import is undone. Each step yields
 to the event loop often. Between steps users are kept as bytes, which take a fraction of the memory of documents.
 """
 
