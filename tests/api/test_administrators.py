@@ -9,6 +9,7 @@ import pytest
 
 from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
+from tests import plain_http
 from tests.authenticator import RELYING_PARTY, Passkey
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY
 from tests.console import administrator
@@ -31,7 +32,7 @@ async def weak(request: Any, service: Any) -> Any:
     key = {"permissions": {"endpoints": dict(USER_ENDPOINTS)}}
     if request.param == "one tenant":
         key = {"tenantId": DEFAULT_TENANT}
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False, timeout=30) as http:
+    async with plain_http.client(service.base_url, timeout=30) as http:
         made = await http.post("/api/api-key", json={"apiKey": key}, headers={"Authorization": MANAGER_KEY})
         http.headers.update({"Authorization": made.json()["apiKey"]["key"], "X-FusionAuth-TenantId": DEFAULT_TENANT})
         yield http
@@ -83,7 +84,7 @@ async def test_refresh_token_of_an_administrator_is_masked(weak: httpx.AsyncClie
 async def test_refresh_token_is_masked_for_keys_that_may_only_read(service: Any, api: httpx.AsyncClient) -> None:
     user = await administrator.make(api)
     assert (await import_refresh_token(api, user["id"], f"a refresh token {user['id']}")).status_code == 200
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False, timeout=30) as http:
+    async with plain_http.client(service.base_url, timeout=30) as http:
         key = {"permissions": {"endpoints": {"/api/jwt/refresh": ["GET"]}}}
         made = await http.post("/api/api-key", json={"apiKey": key}, headers={"Authorization": MANAGER_KEY})
         http.headers.update({"Authorization": made.json()["apiKey"]["key"], "X-FusionAuth-TenantId": DEFAULT_TENANT})

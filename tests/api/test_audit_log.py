@@ -15,7 +15,7 @@ from identity import app
 from identity.ids import new_id
 from identity.operations import retention
 from identity.operations.objects import csv_exports
-from tests import internals, scim
+from tests import internals, plain_http, scim
 from tests.conftest import DEFAULT_TENANT, EMAIL_TEMPLATE, MANAGER_KEY, SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.receiver import receiving, until
 from tests.subscriber import check_event
@@ -418,7 +418,7 @@ async def test_failure_during_export_leaves_no_partial_file(
 
     await make(glob)
     monkeypatch.setattr(csv_exports, "_harmless", broken)
-    async with httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False) as plain:
+    async with plain_http.client(service.base_url, timeout=30) as plain:
         answer = await plain.get(f"{PATH}/export", headers={"Authorization": SUPER_KEY})
     assert (answer.status_code, answer.content) == (500, b"")
 
@@ -438,7 +438,7 @@ async def test_disconnect_during_export_is_harmless(service: app.Service, glob: 
     ]
     await internals.database(service).collection("audit_logs").insert_many(noise)
     try:
-        async with httpx.AsyncClient(base_url=service.base_url, timeout=60, trust_env=False) as client:
+        async with plain_http.client(service.base_url, timeout=60) as client:
             path = f"{PATH}/export?user={mark}"
             async with client.stream("GET", path, headers={"Authorization": SUPER_KEY}) as answer:
                 assert answer.status_code == 200

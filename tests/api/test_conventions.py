@@ -13,7 +13,7 @@ import structlog
 
 from identity import app
 from identity.ids import new_id
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build, checking_client
 from tests.receiver import receiving
 
@@ -910,7 +910,7 @@ async def test_bodies_of_401_404_and_405_are_empty_and_405_lists_methods(http, a
 
 @pytest.mark.requirement("core-3-2", "webhooks-2-16")
 async def test_unknown_http_methods_are_501(service) -> None:
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+    async with plain_http.client(service.base_url) as client:
         for path in ("/api/webhook", "/nonsense"):
             for method in ("PROPFIND", "FOO", "get"):
                 answer = await client.request(method.encode() if method != "get" else "FOO", path)
@@ -930,7 +930,7 @@ async def test_method_cannot_be_overridden(api, name) -> None:
 @pytest.mark.requirement("audit-b1")
 async def test_post_with_the_override_header_is_a_patch(service, api) -> None:
     made = await webhook(api)
-    async with httpx.AsyncClient(base_url=service.base_url, headers=api.headers, trust_env=False) as client:
+    async with plain_http.client(service.base_url, headers=api.headers) as client:
         override = {"X-HTTP-Method-Override": "PATCH"}
         body = {"webhook": {"description": "patched"}}
         answer = await client.post(f"/api/webhook/{made['id']}", json=body, headers=override)
@@ -944,7 +944,7 @@ async def test_post_with_the_override_header_is_a_patch(service, api) -> None:
 async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
     made = await webhook(api)
     path = f"/api/webhook/{made['id']}"
-    async with httpx.AsyncClient(base_url=service.base_url, headers=api.headers, trust_env=False) as client:
+    async with plain_http.client(service.base_url, headers=api.headers) as client:
         for value in ("DELETE", "GET", "PUT", "patch", "PATCH, DELETE", ""):
             answer = await client.post(path, json={"webhook": {}}, headers={"X-HTTP-Method-Override": value})
             assert answer.status_code == 400, value  # a create with an id that exists
@@ -957,7 +957,7 @@ async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
             answer = await client.post(path, json={"webhook": {}}, headers={name: "PATCH"})
             assert answer.status_code == 400, name
         assert (await client.get(path)).status_code == 200
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as stranger:
+    async with plain_http.client(service.base_url) as stranger:
         override = {"X-HTTP-Method-Override": "PATCH"}
         assert (await stranger.post(path, json={"webhook": {}}, headers=override)).status_code == 401
         form = {"grant_type": "nonsense"}

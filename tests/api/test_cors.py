@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from identity import app
 from identity.ids import new_id
-from tests import internals, relying_party
+from tests import internals, plain_http, relying_party
 from tests.conftest import SUPER_KEY
 from tests.dpop import ClientKey
 
@@ -64,7 +64,7 @@ async def preflight(http: httpx.AsyncClient, path: str, method: str = "GET", *na
 
 @pytest.mark.requirement("core-17-11")
 async def test_new_instance_refuses_cross_origin_pages(build: Any) -> None:
-    async with build() as fresh, httpx.AsyncClient(base_url=fresh.base_url, timeout=30, trust_env=False) as client:
+    async with build() as fresh, plain_http.client(fresh.base_url, timeout=30) as client:
         answer = await client.get("/api/system/version", headers={"Authorization": SUPER_KEY, "Origin": SITE})
         assert (answer.status_code, answer.content, granted(answer)) == (403, b"", {})
 
@@ -338,7 +338,7 @@ async def test_change_by_another_process_is_applied(build: Any) -> None:
         }
         async with build(**other_settings, kickstart=None) as other:
             headers = {"Authorization": SUPER_KEY}
-            async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
+            async with plain_http.client(headers=headers, timeout=30) as client:
                 first = await client.get(f"{other.base_url}/api/health", headers={"Origin": SITE})
                 body = {"systemConfiguration": {"corsConfiguration": ALLOWED}}
                 changed = await client.patch(f"{one.base_url}/api/system-configuration", json=body)

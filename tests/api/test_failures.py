@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 
 from identity.operations import status
+from tests import plain_http
 
 
 @pytest.mark.requirement("contract-errors-3", "core-3-10", "design-state-26")
@@ -14,7 +14,7 @@ async def test_internal_failure_is_500_without_details(service, monkeypatch):
         raise RuntimeError("a secret detail")
 
     monkeypatch.setattr(status, "status", broken)
-    async with httpx.AsyncClient(base_url=service.base_url) as client:
+    async with plain_http.client(service.base_url) as client:
         answer = await client.get("/api/status")
     assert (answer.status_code, answer.content) == (500, b"")
     assert "secret" not in str(answer.headers)

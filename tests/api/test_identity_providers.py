@@ -11,7 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import new_id
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 
 Document = dict[str, Any]
@@ -313,7 +313,7 @@ async def test_references_of_provider_must_exist(api, member) -> None:
 
 async def test_tenant_provider_serves_only_its_tenant(api, tenant, application) -> None:
     other = (await api.post("/api/tenant", json={"tenant": {"name": new_id()}})).json()["tenant"]
-    async with httpx.AsyncClient(base_url=api.base_url, headers={"Authorization": SUPER_KEY}) as every:
+    async with plain_http.client(api.base_url, headers={"Authorization": SUPER_KEY}) as every:
         answer = await every.post(
             PATH,
             json={

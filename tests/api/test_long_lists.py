@@ -11,7 +11,7 @@ import structlog
 
 from identity.ids import new_id
 from identity.web import response
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import SUPER_KEY
 
 COUNT = 2 * response.LIST_PIECE + 7
@@ -71,7 +71,7 @@ async def test_interrupted_list_is_recognizably_incomplete(service, tenant, many
     monkeypatch.setattr(type(shown), "show", fails)
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     with structlog.testing.capture_logs() as logs:
-        async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+        async with plain_http.client(service.base_url) as client:
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get("/api/application", headers=headers)
     assert "response aborted" in {entry["event"] for entry in logs}
@@ -81,7 +81,7 @@ async def test_disconnecting_reader_causes_no_error(service, tenant, many, tenan
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     with structlog.testing.capture_logs() as logs:
         async with (
-            httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client,
+            plain_http.client(service.base_url) as client,
             client.stream("GET", "/api/application", headers=headers) as answer,
         ):
             assert answer.status_code == 200

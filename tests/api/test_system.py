@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from identity.ids import new_id
 from identity.store.embedded.stores import EmbeddedStores
+from tests import plain_http
 from tests.conftest import MANAGER_KEY, SUPER_KEY, Build
 
 METRICS = "/api/prometheus/metrics"
@@ -97,7 +97,7 @@ async def test_metrics_do_not_contain_request_paths(http, api) -> None:
 
 
 async def test_metrics_can_be_disabled(build: Build) -> None:
-    async with build(metrics__enabled="false") as service, httpx.AsyncClient(base_url=service.base_url) as client:
+    async with build(metrics__enabled="false") as service, plain_http.client(service.base_url) as client:
         assert (await client.get(METRICS, headers={"Authorization": SUPER_KEY})).status_code == 401
 
 
@@ -124,7 +124,7 @@ async def test_unavailable_store_is_reported(build: Build, mortal_stores: Any) -
     key = {"Authorization": SUPER_KEY}
     async with (
         build(**settings) as service,
-        httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False) as client,
+        plain_http.client(service.base_url, timeout=30) as client,
     ):
         assert (await client.get("/api/health")).status_code == 200
         await cache.stop()

@@ -20,7 +20,7 @@ from identity import app
 from identity.domain.passwords import password_hashing
 from identity.ids import new_id
 from identity.operations.users import user_import
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 
 PASSWORD = "pässwörd 🔑"
@@ -264,7 +264,7 @@ async def test_duplicates_abort_import_and_are_named_on_request(service: app.Ser
     answer = await import_users(tenant_api, *users, validateDbConstraints=True)
     assert codes(answer) == {f"users[2].{field}": f"[duplicate]users.{field}"}
     headers = dict(tenant_api.headers)
-    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+    async with plain_http.client(service.base_url, headers=headers) as plain:
         answer = await plain.post("/api/user/import", json={"users": users})
     assert (answer.status_code, answer.content) == (500, b"")
     assert await count(tenant_api) == 1, "nothing was imported"
@@ -303,7 +303,7 @@ async def test_import_of_killed_process_is_rolled_back_by_another(service, tenan
         patched.setattr(imports, "finish", killed)
         patched.setattr(imports, "begin_rollback", killed)
         headers = dict(tenant_api.headers)
-        async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False, timeout=30) as plain:
+        async with plain_http.client(service.base_url, headers=headers, timeout=30) as plain:
             await plain.post("/api/user/import", json={"users": users})
     assert await count(tenant_api) == 2, "they are there, and no import continues with them"
     await internals.run(service, user_import.undo_abandoned)
@@ -318,7 +318,7 @@ async def test_import_of_killed_process_is_rolled_back_by_another(service, tenan
 async def test_of_two_concurrent_equal_imports_one_succeeds(service, tenant_api) -> None:
     users = [a_user() for _ in range(20)]
     headers = dict(tenant_api.headers)
-    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+    async with plain_http.client(service.base_url, headers=headers) as plain:
         answers = await asyncio.gather(*(plain.post("/api/user/import", json={"users": users}) for _ in range(4)))
     assert sorted(answer.status_code for answer in answers)[1:] == [500, 500, 500]
     assert await count(tenant_api) in {0, 20}, "all of them or none"
@@ -445,7 +445,7 @@ async def test_refresh_tokens_are_imported_and_used(service: app.Service, tenant
     again = await bring(one, validateDbConstraints=True)
     assert codes(again) == {"refreshTokens[0].token": "[duplicate]refreshTokens.token"}
     headers = dict(tenant_api.headers)
-    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, trust_env=False) as plain:
+    async with plain_http.client(service.base_url, headers=headers) as plain:
         repeated = await plain.post("/api/user/refresh-token/import", json={"refreshTokens": [one]})
     assert (repeated.status_code, repeated.content) == (500, b"")
     (live,) = (await tenant_api.get("/api/jwt/refresh", params={"userId": user["id"]})).json()["refreshTokens"]
@@ -454,7 +454,7 @@ async def test_refresh_tokens_are_imported_and_used(service: app.Service, tenant
     assert refreshed.status_code == 200, refreshed.text
     tenant_id = tenant_api.headers["X-FusionAuth-TenantId"]
     form = {"grant_type": "refresh_token", "refresh_token": one["token"], "client_id": application_id}
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+    async with plain_http.client(service.base_url) as client:
         answer = await client.post("/oauth2/token", data={**form, "tenantId": tenant_id})
     assert answer.status_code == 200, answer.text
     assert answer.json()["userId"] == user["id"]

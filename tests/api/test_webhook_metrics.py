@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
-from tests import internals
+from tests import internals, plain_http
 from tests.receiver import answers, in_turn, receiving
 from tests.webhooks import enable_events, make_webhook
 
@@ -152,7 +152,7 @@ async def test_unreachable_receiver_is_measured_with_reason(api, tenant, metrics
 
 
 async def test_refused_loop_is_measured(service, metrics):
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+    async with plain_http.client(service.base_url) as plain:
         answer = await plain.post("/api/user", json={}, headers={"webhook-via": internals.service_id(service)})
     assert answer.status_code == 508
     assert await metrics.moved("identity_webhook_loops_total") == 1

@@ -9,6 +9,7 @@ import pytest
 
 from identity import app
 from identity.domain.configuration import administrator_roles
+from tests import plain_http
 from tests.conftest import SUPER_KEY, Build, ShiftedClock, shared
 from tests.console import administrator
 from tests.console.administrator import Browser
@@ -30,7 +31,7 @@ async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[ap
 @pytest.fixture
 async def browser(service: app.Service) -> AsyncIterator[Browser]:
     """A browser without cookies."""
-    async with httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False) as http:
+    async with plain_http.client(service.base_url, timeout=30) as http:
         yield Browser(http)
 
 
@@ -41,7 +42,7 @@ async def as_role(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator
 
     async def sign_in(*roles: str, **options: object) -> Browser:
         user = await administrator.make(api, *roles, **options)  # type: ignore[arg-type]
-        http = httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False)
+        http = plain_http.client(service.base_url, timeout=30)
         opened.append(http)
         browser = Browser(http)
         await browser.sign_in(user["email"], administrator.QUIET)
@@ -61,13 +62,11 @@ async def admin(as_role: SignIn) -> Browser:
 @pytest.fixture(scope="session")
 async def roles(service: app.Service) -> AsyncIterator[dict[str, Browser]]:
     """A signed-in browser for each role; its session must not be ended."""
-    async with httpx.AsyncClient(
-        base_url=service.base_url, headers={"Authorization": SUPER_KEY}, timeout=30, trust_env=False
-    ) as api:
+    async with plain_http.client(service.base_url, headers={"Authorization": SUPER_KEY}, timeout=30) as api:
         found = {}
         for role in administrator_roles.DESCRIPTIONS:
             user = await administrator.make(api, role)
-            http = httpx.AsyncClient(base_url=service.base_url, timeout=30, trust_env=False)
+            http = plain_http.client(service.base_url, timeout=30)
             found[role] = Browser(http)
             await found[role].sign_in(user["email"], administrator.QUIET)
         yield found
@@ -79,5 +78,5 @@ async def roles(service: app.Service) -> AsyncIterator[dict[str, Browser]]:
 async def every_tenant(service: app.Service) -> AsyncIterator[httpx.AsyncClient]:
     """The API with a key for all tenants, and without a tenant header."""
     headers = {"Authorization": SUPER_KEY}
-    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, timeout=30, trust_env=False) as client:
+    async with plain_http.client(service.base_url, headers=headers, timeout=30) as client:
         yield client

@@ -6,12 +6,14 @@ from typing import Any
 
 import httpx
 
+from tests import plain_http
+
 NAMES = "Ada Lovelace,Alan Turing,Grace Hopper,Edsger Dijkstra,Barbara Liskov,Donald Knuth,Radia Perlman,Tim Lee"
 
 
 async def create(base_url: str, key: str) -> dict[str, str]:
     """Create the objects, and return the screens with their paths."""
-    async with httpx.AsyncClient(base_url=base_url, headers={"Authorization": key}, timeout=30) as api:
+    async with plain_http.client(base_url, headers={"Authorization": key}, timeout=30) as api:
         webhook = {
             "url": "https://hooks.example.com/identity",
             "description": "Customer database",

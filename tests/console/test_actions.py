@@ -13,6 +13,7 @@ from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from identity.web.console import layouts
 from identity.web.console.actions import filled
+from tests import plain_http
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, UNKNOWN_ID
 from tests.console import administrator
 from tests.console.administrator import Browser, Page
@@ -248,7 +249,7 @@ async def test_check_says_whether_a_key_would_be_allowed(
     roles: dict[str, Browser], service: Any, method: str, path: str, expected: str
 ) -> None:
     key = {"permissions": {"endpoints": {"/api/user": ["GET"]}}, "tenantId": DEFAULT_TENANT}
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as http:
+    async with plain_http.client(service.base_url) as http:
         headers = {"Authorization": MANAGER_KEY}
         made = (await http.post("/api/api-key", json={"apiKey": key}, headers=headers)).json()["apiKey"]
     answer = await roles["admin"].http.get(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 
 from identity import app
 from identity.ids import new_id
+from tests import plain_http
 from tests.conftest import ROOT, Build
 from tests.console import example_data
 from tests.hosted.chromium import Chromium
@@ -119,7 +119,7 @@ async def test_webhook_is_created_and_its_delivery_seen(signed_in: Chromium, shi
 async def test_script_asks_before_changes_are_lost_and_confirms_deletions(
     signed_in: Chromium, shipped: app.Service
 ) -> None:
-    async with httpx.AsyncClient(base_url=shipped.base_url, trust_env=False) as api:
+    async with plain_http.client(shipped.base_url) as api:
         headers = {"Authorization": shipped.announcement["API key"]}
         body = {"group": {"name": f"Group {new_id()}"}}
         group = (await api.post("/api/group", json=body, headers=headers)).json()["group"]

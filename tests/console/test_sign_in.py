@@ -8,6 +8,7 @@ import pytest
 from identity import app
 from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.operations.pages import console_sessions
+from tests import plain_http
 from tests.conftest import DEFAULT_TENANT
 from tests.console import administrator
 from tests.console.administrator import QUIET, Browser, Page
@@ -113,7 +114,7 @@ async def test_callback_is_accepted_in_the_browser_that_started_the_sign_in_only
     data = {**form["fields"], "loginId": user["email"], "password": administrator.PASSWORD}
     location = (await browser.http.post("/oauth2/authorize", data=data)).headers["Location"]
     assert "/admin/callback?" in location
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as other:
+    async with plain_http.client(service.base_url) as other:
         assert (await other.get(location)).status_code == 400
         assert not other.cookies
     assert (await browser.http.get(location)).status_code == 302

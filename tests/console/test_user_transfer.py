@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from tests import plain_http
 from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
 from tests.console.test_actions import press
@@ -84,7 +85,7 @@ async def test_large_file_is_accepted_from_those_who_may_import_only(
     file = {"file": ("users.csv", "username\n" + f"{mark}-other,\n" * 200_000)}
     token = await roles["auditor"].csrf_token()
     assert (await roles["auditor"].http.post(PATH, data={"csrf_token": token}, files=file)).status_code == 413
-    async with httpx.AsyncClient(base_url=roles["admin"].http.base_url, trust_env=False) as anonymous:
+    async with plain_http.client(roles["admin"].http.base_url) as anonymous:
         assert (await anonymous.post(PATH, files=file)).status_code == 413
     assert await found(api, f"{mark}-other") == []
 

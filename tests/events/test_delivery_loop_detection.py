@@ -15,7 +15,7 @@ from identity.call import ApiKeyCaller
 from identity.domain.webhooks import delivery_loop_detection
 from identity.events.changes import Event
 from identity.ids import new_id
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
 from tests.receiver import Receiver, answers, receiving, until
@@ -117,7 +117,7 @@ async def test_attack_63_webhook_to_the_service_itself_is_rejected_and_logged_on
 async def test_loop_rejection_has_the_error_format_of_each_endpoint(first):
     headers = {"webhook-via": f"0123456789abcdef, {internals.service_id(first)}"}
     username = new_id()
-    async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
+    async with plain_http.client(first.base_url) as plain:
         body = {"user": {"username": username, "password": "password"}}
         made = await plain.post("/api/user", json=body, headers={**headers, "Authorization": SUPER_KEY})
         others = [
@@ -170,7 +170,7 @@ async def test_chain_over_very_many_services_is_cut_off(first):
     others = ", ".join(
         delivery_loop_detection.service_id_of(str(number)) for number in range(delivery_loop_detection.MAX_SERVICES)
     )
-    async with httpx.AsyncClient(base_url=first.base_url, trust_env=False) as plain:
+    async with plain_http.client(first.base_url) as plain:
         headers = {"Authorization": SUPER_KEY, "webhook-via": others}
         answer = await plain.post("/api/user", json={"user": {"username": new_id()}}, headers=headers)
     assert answer.status_code == 508

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from identity.ids import new_id
+from tests import plain_http
 from tests.conftest import ROOT
-from tests.plain_http import NO_TLS
 from tests.receiver import receiving
 
 EVENTS = {"user.create.complete": True}
@@ -40,7 +40,7 @@ async def receiver(service):
 
 def plain() -> httpx.AsyncClient:
     """A client other than the service."""
-    return httpx.AsyncClient(trust_env=False, verify=NO_TLS)
+    return plain_http.client()
 
 
 async def line(process: asyncio.subprocess.Process) -> str:

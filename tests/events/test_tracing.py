@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import prometheus_client
 import pytest
 
@@ -19,7 +18,7 @@ from identity.events.changes import Event
 from identity.ids import Secret, new_id
 from identity.outbound import open_telemetry, tracing
 from identity.trace_context import TraceContext
-from tests import internals
+from tests import internals, plain_http
 from tests.collector import Collector, Span, collecting
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
 from tests.events.samples import PAYLOADS
@@ -189,7 +188,7 @@ async def test_failed_request_has_a_span_with_its_status_and_an_unknown_method_n
     async with client_of(traced) as api:
         headers = {"traceparent": f"00-{trace_id}-{CALLER}-01"}
         await api.get("/api/nothing/here", headers=headers)
-    async with httpx.AsyncClient(base_url=traced.base_url, trust_env=False) as plain:
+    async with plain_http.client(traced.base_url) as plain:
         assert (await plain.request("MADE-UP", "/api/user", headers=headers)).status_code == 501
         own = {**headers, "webhook-via": internals.service_id(traced)}
         assert (await plain.post("/api/user", json={}, headers=own)).status_code == 508

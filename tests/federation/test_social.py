@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from identity.ids import new_id
 from identity.web.console import layouts
-from tests import relying_party
+from tests import plain_http, relying_party
 from tests.fake_social import CLIENT_ID, CONFIGURATIONS, SECRET, TEAM_ID, TOKEN_ENDPOINTS, WEB_API_KEY, FakeSocial
 from tests.federation.conftest import Scenario
 from tests.federation.hosted import CALLBACK, LINK_PAGE, Departure, departure
@@ -251,7 +251,7 @@ async def test_unverified_address_is_not_linked(arrange, kind) -> None:
 async def test_response_in_another_browser_is_refused(arrange, service, kind) -> None:
     login = await arrange(kind)
     response = login.social.approve(kind, (await login.leave()).parameters)
-    async with httpx.AsyncClient(base_url=service.base_url) as stranger:
+    async with plain_http.client(service.base_url) as stranger:
         # A login of its own does not help: the state belongs to the browser that left.
         await login.rp.authorize(stranger, idp_hint=login.scenario.provider["id"])
         refused = await login.come_back(response, stranger)

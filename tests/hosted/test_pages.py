@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import httpx
 import pytest
 
 from identity.operations.clients import clients
-from tests import internals, relying_party
+from tests import internals, plain_http, relying_party
 from tests.relying_party import PASSWORD, REDIRECT_URI, page, response
 
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
@@ -252,7 +251,7 @@ async def test_fault_of_the_service_is_a_page_that_says_so(service, monkeypatch)
         raise RuntimeError("a secret detail")
 
     monkeypatch.setattr(clients, "get_default_tenant", fail)
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
+    async with plain_http.client(service.base_url) as client:
         shown = await client.get("/", headers=HTML)
     assert shown.status_code == 500
     assert "The problem is on our side." in page(shown).text

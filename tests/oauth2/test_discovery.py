@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 
-import httpx
 import pytest
 
 from identity.ids import new_id
+from tests import plain_http
 from tests.conftest import DEFAULT_TENANT
 from tests.relying_party import header
 
@@ -142,7 +142,7 @@ async def test_signing_key_is_published(rp, browser, http):
 @pytest.mark.requirement("attack-47", "design-config-7")
 async def test_attack_47_host_headers_never_reach_the_issuer(build, api):
     forged = {"Host": "evil.example.com", "X-Forwarded-Host": "evil.example.com", "X-Forwarded-Proto": "https"}
-    async with build(server__base_url="https://id.example.com") as service, httpx.AsyncClient() as client:
+    async with build(server__base_url="https://id.example.com") as service, plain_http.client() as client:
         document = (await client.get(f"http://127.0.0.1:{service.port}{CONFIGURATION}", headers=forged)).json()
     assert document["issuer"] == "https://id.example.com"
     assert "evil" not in str(document)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import relying_party
+from tests import plain_http, relying_party
 from tests.conftest import SUPER_KEY, checking_client
 from tests.relying_party import RelyingParty, response
 
@@ -47,7 +47,7 @@ class HttpsBrowser:
 
 @pytest.fixture
 async def https(service) -> Any:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}") as client:
+    async with plain_http.client(f"http://127.0.0.1:{service.port}") as client:
         yield HttpsBrowser(client)
 
 

@@ -7,7 +7,7 @@ import shutil
 import httpx
 import pytest
 
-from tests import internals, relying_party
+from tests import internals, plain_http, relying_party
 from tests.receiver import until
 from tests.relying_party import claims
 
@@ -85,7 +85,7 @@ async def test_revocation_applies_to_all_processes(rp, browser, http, api, servi
     one, two, third = [await rp.tokens(http, browser) for _ in range(3)]
     async with (
         build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as second,
-        httpx.AsyncClient(base_url=second.base_url) as there,
+        plain_http.client(second.base_url) as there,
     ):
         for tokens in (one, two, third):
             assert (await introspect(rp, there, tokens["access_token"])).json()["active"] is True

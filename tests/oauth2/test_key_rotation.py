@@ -17,7 +17,7 @@ from joserfc.jwk import KeySet, OctKey
 
 from identity.domain.configuration.key_rotation import LAG_MS, MARGIN_MS
 from identity.ids import new_id
-from tests import internals, relying_party
+from tests import internals, plain_http, relying_party
 from tests.api.test_entities import make as make_entity
 from tests.api.test_entity_types import make as make_type
 from tests.receiver import answers, receiving, until
@@ -101,7 +101,7 @@ async def second(service, build, session_clock, tmp_path, publication_lag) -> As
     data_dir = shutil.copytree(config.data_dir, tmp_path / "second")
     async with (
         build(clock=session_clock, role="web", data_dir=data_dir, database=config.mongodb.database) as running,
-        httpx.AsyncClient(base_url=running.base_url, timeout=30) as client,
+        plain_http.client(running.base_url, timeout=30) as client,
     ):
         yield client
 

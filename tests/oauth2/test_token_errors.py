@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 
-import httpx
 import pytest
 
 from identity.errors import NotLicensed
 from identity.ids import new_id
 from identity.web.oauth2 import oauth_handlers
-from tests import certificates, internals, relying_party
+from tests import certificates, internals, plain_http, relying_party
 from tests.relying_party import CHALLENGE, PASSWORD, PKCE, REDIRECT_URI, VERIFIER
 
 
@@ -291,7 +290,7 @@ async def test_internal_error_is_an_oauth_error_without_details(rp, service, mon
         raise RuntimeError("a secret detail")
 
     monkeypatch.setattr(type(internals.store(service, "authorization_codes")), "consume", broken)
-    async with httpx.AsyncClient(base_url=service.base_url) as client:
+    async with plain_http.client(service.base_url) as client:
         answer = await rp.token(client, **FORM)
     failed(answer, 500, "server_error", "unknown")
     assert "secret" not in answer.text

@@ -28,7 +28,7 @@ from identity.ids import new_id
 from identity.store.embedded.stores import EmbeddedStores
 from identity.web import application
 from identity.web.base_handlers import Route
-from tests import internals, relying_party
+from tests import internals, plain_http, relying_party
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, Build
 from tests.relying_party import RelyingParty
 
@@ -139,7 +139,7 @@ async def connect(service: app.Service) -> AsyncIterator[Connect]:
     async with AsyncExitStack() as stack:
 
         def connected(**headers: str) -> httpx.AsyncClient:
-            made = httpx.AsyncClient(base_url=service.base_url, timeout=60, headers=headers)
+            made = plain_http.client(service.base_url, timeout=60, headers=headers)
             stack.push_async_callback(made.aclose)
             return made
 

@@ -7,9 +7,9 @@ import json
 import signal
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests import plain_http
 from tests.mailbox import Mailbox, receiving
 from tests.operator.processes import Process
 
@@ -53,7 +53,7 @@ async def start(folder: Path, port: int, **settings: int) -> Process:
 
 
 async def send(process: Process) -> None:
-    async with httpx.AsyncClient(base_url=process.url, headers={"Authorization": KEY}, trust_env=False) as api:
+    async with plain_http.client(process.url, headers={"Authorization": KEY}) as api:
         body = {"toAddresses": [{"address": address} for address in READERS]}
         answer = await api.post(f"/api/email/send/{TEMPLATE}", json=body)
     assert (answer.status_code, answer.json()) == (202, {})

@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from tests import plain_http
 from tests.operator.processes import Process
 from tests.receiver import Receiver, answers, hangs, receiving, until
 
@@ -51,7 +51,7 @@ async def start(folder: Path, url: str, **settings: int) -> Process:
 
 async def create_users(process: Process) -> list[str]:
     """The ids of users whose creation was acknowledged."""
-    async with httpx.AsyncClient(base_url=process.url, headers={"Authorization": KEY}, trust_env=False) as api:
+    async with plain_http.client(process.url, headers={"Authorization": KEY}) as api:
         made = [
             await api.post(
                 "/api/user", json={"user": {"email": f"user{number}@example.com", "password": "a good password"}}

@@ -18,7 +18,7 @@ from identity.operations.configuration import api_keys
 from identity.web import application
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Access
-from tests import internals
+from tests import internals, plain_http
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY, checking_client
 from tests.dispatch import in_process
 
@@ -213,7 +213,7 @@ async def check_event(
 )
 async def test_no_way_of_writing_a_path_goes_round_a_permission(service, client, path) -> None:
     key = await add_key(service, permissions={"endpoints": {"/api/user": ["GET"]}})
-    async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as plain:
+    async with plain_http.client(service.base_url) as plain:
         request = plain.build_request("GET", "/", headers={"Authorization": key})
         request.url = request.url.copy_with(raw_path=path.encode())
         assert (await plain.send(request)).status_code in {401, 404}
