@@ -1,4 +1,4 @@
-"""/api/user: users, their search, and the deletion of many at once."""
+"""/api/user: users, their search, the deletion of many at once, and /api/user/registration: their registrations."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Final
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.objects.search import whole_number
 from identity.domain.users.users import LOGIN_ID_TYPES
+from identity.errors import Invalid
 from identity.operations.messaging import user_views
 from identity.operations.objects import user_lookup
 from identity.operations.password_changes import password_api
-from identity.operations.users import user_deletions
+from identity.operations.users import registrations, user_deletions
 from identity.operations.users import users as operations
 from identity.operations.verification import verification_api, verification_responses
 from identity.web.api.login import LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.endpoint import Access, Reply, endpoint
+from identity.web.endpoint import Access, Reply, calls, endpoint
 from identity.web.index_search import IndexSearchHandler
 
 _SCHEMA: Final = operations.SCHEMA
 _ANSWER: Final = "api/user-with-token.response.json"
 _HARD_DELETE: Final = "api/hard-delete.request.json"
+_REGISTRATION = registrations.SCHEMA
+_REGISTRATION_ANSWER = f"{_REGISTRATION}#registration"
 
 
-class UserFamilyHandler(ApiHandler):
-    """Shared by the handlers of users and of registrations."""
+class UserReplyHandler(ApiHandler):
+    """Shared by the handlers of users."""
 
     async def created(self, done: operations.CreatedUser) -> Reply:
         """Return a new user with its tokens and open verifications."""
@@ -41,7 +44,7 @@ class UserFamilyHandler(ApiHandler):
         return Reply({"user": await user_views.to_retrieve_response(self.services, user), **opened})
 
 
-class UsersHandler(UserFamilyHandler, LoginApiHandler):
+class UsersHandler(UserReplyHandler, LoginApiHandler):
     """`/api/user`: create with a random id, retrieve by login id or as the bearer of an access token."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
@@ -97,7 +100,7 @@ class UsersHandler(UserFamilyHandler, LoginApiHandler):
         raise operations.missing_id_error("delete")
 
 
-class UserHandler(UserFamilyHandler):
+class UserHandler(UserReplyHandler):
     """`/api/user/{userId}`: create with that id, retrieve, update, patch, deactivate, reactivate, delete."""
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
@@ -172,7 +175,84 @@ class UserBulkHandler(ApiHandler):
         return found
 
 
+class NewRegistrationHandler(ApiHandler):
+    """`/api/user/registration`: a new user with a registration."""
+
+    @endpoint(
+        access=Access.API_KEY, raw_body=True, takes=_REGISTRATION, answer="api/registration-with-token.response.json"
+    )
+    async def post(self, call: Call, body: Document) -> Reply:
+        """Create the user and the registration."""
+        return await self.register(call, body, None)
+
+    async def register(
+        self, call: Call, body: Document, user_id: str | None, application_id: str | None = None
+    ) -> Reply:
+        """Create a registration; the response has a new user as well."""
+        done = await registrations.create(self.services, call, body, user_id, application_id)
+        answer: Document = {"registration": registrations.to_response(self.services, done.registration), **done.token}
+        answer |= await verification_responses.for_registration(
+            self.services, done.user, done.registration, is_new_user=done.is_new_user
+        )
+        if done.is_new_user:
+            answer["user"] = await user_views.to_response(self.services, done.user)
+        return Reply(answer)
+
+
+class UserRegistrationsHandler(NewRegistrationHandler):
+    """`/api/user/registration/{userId}`: the application is named in the body."""
+
+    @endpoint(
+        access=Access.API_KEY, raw_body=True, takes=_REGISTRATION, answer="api/registration-with-token.response.json"
+    )
+    async def post(self, call: Call, user_id: str, body: Document, application_id: str | None = None) -> Reply:
+        """Register the user, or with `user` create it with this id; the path takes precedence over the body."""
+        return await self.register(call, body, user_id, application_id)
+
+    @endpoint(access=Access.API_KEY, answer={})
+    async def get(self, call: Call, user_id: str) -> Reply:
+        """Refuse: the application is missing."""
+        raise _missing_application()
+
+    @endpoint(access=Access.API_KEY, takes=_REGISTRATION, answer=_REGISTRATION_ANSWER)
+    async def put(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
+        """Replace."""
+        registration = await registrations.update(self.services, call, self.json_object(), user_id, application_id)
+        return Reply({"registration": registrations.to_response(self.services, registration)})
+
+    @endpoint(access=Access.API_KEY, takes=_REGISTRATION, answer=_REGISTRATION_ANSWER)
+    async def patch(self, call: Call, user_id: str, application_id: str | None = None) -> Reply:
+        """Change parts."""
+        kind, patch = self.patch_body()
+        registration = await registrations.patch(self.services, call, kind, patch, user_id, application_id)
+        return Reply({"registration": registrations.to_response(self.services, registration)})
+
+    @endpoint(access=Access.API_KEY, answer={})
+    async def delete(self, call: Call, user_id: str) -> Reply:
+        """Refuse: the application is missing."""
+        raise _missing_application()
+
+
+class RegistrationHandler(UserRegistrationsHandler):
+    """`/api/user/registration/{userId}/{applicationId}`: one registration."""
+
+    @endpoint(access=Access.API_KEY, answer=_REGISTRATION_ANSWER)
+    async def get(self, call: Call, user_id: str, application_id: str) -> Reply:
+        """Retrieve."""
+        registration = await registrations.retrieve(self.services, call, user_id, application_id)
+        return Reply({"registration": registrations.to_response(self.services, registration)})
+
+    delete = calls(registrations.delete, "Remove.", takes="api/event-info.request.json", raw_body=False)
+
+
+def _missing_application() -> Invalid:
+    return Invalid.field("missing", "applicationId", "You must specify the [applicationId] in the path.")
+
+
 ROUTES = [
+    Route("/api/user/registration", NewRegistrationHandler),
+    Route("/api/user/registration/{user_id}", UserRegistrationsHandler),
+    Route("/api/user/registration/{user_id}/{application_id}", RegistrationHandler),
     Route("/api/user/bulk", UserBulkHandler),
     Route("/api/user", UsersHandler),
     Route(

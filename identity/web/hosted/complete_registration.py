@@ -12,10 +12,9 @@ from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_page import FormRejected
 from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, fields
-from identity.web.hosted.fields import Form
-from identity.web.hosted.form_inputs import inputs, localized, profile_field
+from identity.web.hosted.fields import Form, inputs, localized, profile_field
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler
-from identity.web.hosted.register_form import NOT_REJECTED
+from identity.web.hosted.register import NOT_REJECTED
 from identity.web.oauth2.oauth_handlers import tenant_routes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Call, Document
@@ -21,19 +21,28 @@ from identity.operations.login_transactions.login_transactions import (
     RegistrationTransaction,
     TransactionEndedError,
 )
-from identity.operations.pages import registration_form_page, registration_page, registration_steps
+from identity.operations.pages import (
+    page_messages,
+    registration_form_page,
+    registration_page,
+    registration_steps,
+    registration_verification,
+)
 from identity.operations.pages.registration_form_page import NextStep, StepRejected
 from identity.operations.pages.registration_page import EmailSent, FormRejected
+from identity.operations.pages.registration_verification import LoginIdVerification
 from identity.web.endpoint import Reply, page_endpoint, redirect
-from identity.web.hosted import csrf, fields, form_inputs, login, page_theme, register_form, render
+from identity.web.hosted import csrf, fields, login, page_theme, render
 from identity.web.hosted.fields import Field, Form
 from identity.web.hosted.login_flow import LoginFlowHandler, TransactionPageHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.hosted.register_form import NOT_REJECTED, StepPage
 from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, PageHandler, tenant_routes
 
 _FORM: Final = "oauth2/register.form.json"
 _LAST: Final = 10**6
+_STEP: Final = "step"
+_RESEND_SECONDS: Final = 30
+NOT_REJECTED: Final = FormRejected()
 
 
 class RegisterHandler(LoginFlowHandler):
@@ -99,25 +108,30 @@ class RegisterHandler(LoginFlowHandler):
     ) -> Reply:
         """Return the page with the values of `given`, or the first step of the application's form.
 
-        `message` is the key of a page text.
+        Nothing is stored yet. `message` is the key of a page text.
         """
-        if self_registration.uses_form(client.application):
-            return await register_form.reply_first(self, client, given, refused, message)
         theme = await page_theme.load(self, client.tenant, client.application, given)
-        name = client.application["name"]
-        form = Form(
+        if self_registration.uses_form(client.application):
+            form = await self.first_step(client, given, theme)
+        else:
+            form = _form(client, _fields(client, given, theme), theme)
+        form = dataclasses.replace(
+            fields.with_refusal(form, fields.localized(refused.fields, theme), theme, refused.general),
             hidden=list(self.request_parameters(given).items()),
-            title=theme.fill("register.title", name),
-            heading=theme["register.heading"],
-            lead=theme.fill("register.lead", name, strong=True),
-            submit=theme["register.submit"],
-            fields=_fields(client, given, theme),
             remember=given.get("rememberDevice") == "true",
             captcha=captchas.find_widget(client.tenant),
             links=[(theme["register.login"], login.url_with_request(self, "authorize", given))],
         )
-        form = fields.with_refusal(form, form_inputs.localized(refused.fields, theme), theme, refused.general)
         return fields.page(self, form, theme, message=message, redirect_uri=given["redirect_uri"])
+
+    async def first_step(self, client: Client, given: Document, theme: PageTheme) -> Form:
+        """Return the first step of the application's form."""
+        steps = await registration_steps.load(self.services, client)
+        answers = field_values.read(steps[0].fields, given)
+        if "user.email" in answers:
+            answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
+        hints = fields.password_hints(client.tenant, theme)
+        return _form(client, fields.inputs(steps[0].fields, answers, theme, hints), theme, 1, len(steps))
 
     async def email_sent_page(self, client: Client, given: Mapping[str, str]) -> Reply:
         """Return the page after an email was sent; it is the same for a new address and for one in use."""
@@ -146,7 +160,7 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
         outcome = await registration_form_page.submit(self.services, call, transaction, self.browser(), number, form)
         client = transaction.client
         if isinstance(outcome, NextStep):
-            return redirect(register_form.url(self, transaction, outcome.number))
+            return redirect(self.step_url(transaction, outcome.number))
         if isinstance(outcome, StepRejected):
             return await self.rejected_page(transaction, outcome, form)
         is_persistent = transaction.draft.is_persistent
@@ -183,13 +197,35 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
         rejected: FormRejected = NOT_REJECTED,
         message: str = "",
     ) -> Reply:
-        """Return a step that can be reached with the answers so far."""
-        steps = await registration_steps.load(self.services, transaction.client)
+        """Return a step that can be reached with the answers so far, with a link to the step before.
+
+        Where an earlier answer has the password, it stays if its field is left blank.
+        """
+        client, theme = transaction.client, await self.load_theme(transaction)
+        steps = await registration_steps.load(self.services, client)
         number = registration_steps.reachable(transaction.draft, steps, number)
-        has_password = field_keys.PASSWORD in transaction.draft.answers
-        verification = await register_form.find_verification(self.services, transaction, steps[number - 1])
-        page = StepPage(transaction.client, steps, number, answers, rejected, message, has_password, verification)
-        return await register_form.reply_stored(self, page, transaction)
+        step, hints = steps[number - 1], fields.password_hints(client.tenant, theme)
+        shown = fields.inputs(step.fields, answers, theme, hints)
+        if field_keys.PASSWORD in transaction.draft.answers:
+            shown = fields.with_optional_password(shown)
+        form = _form(client, shown, theme, number, len(steps))
+        form = fields.with_refusal(form, fields.localized(rejected.fields, theme), theme, rejected.general)
+        if step.verifies:
+            pending = registration_verification.of(client, transaction.transaction_id, transaction.draft, step.verifies)
+            is_sent = await registration_verification.is_sent(self.services, pending)
+            form = _with_verification(form, pending, theme, is_sent=is_sent)
+        form = dataclasses.replace(
+            form,
+            hidden=[*self.transaction_parameters(transaction).items(), (_STEP, str(number))],
+            links=[(theme["form.back"], self.step_url(transaction, number - 1))] if number > 1 else [],
+        )
+        redirect_uri = transaction.verified_client.given["redirect_uri"]
+        return fields.page(self, form, theme, message=message, redirect_uri=redirect_uri)
+
+    def step_url(self, transaction: RegistrationTransaction, number: int) -> str:
+        """Return the URL of a step."""
+        path = f"{login.base_path(self)}/{login_transactions.REGISTRATION_STEPS}"
+        return f"{self.page_url(path, transaction)}&{_STEP}={number}"
 
     def refuse(self, error: ServiceError) -> None:
         """Redirect the error; show an error page if the transaction ended, whose response may have been sent."""
@@ -199,6 +235,19 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
             super().refuse(error)
 
 
+def _form(client: Client, shown: Sequence[Field], theme: PageTheme, number: int = 1, total: int = 1) -> Form:
+    """Return the form of the page, or of one of several steps."""
+    name = client.application["name"]
+    return Form(
+        title=theme.fill("register.title", name),
+        heading=theme["register.heading"],
+        lead=theme.fill("register.lead", name, strong=True),
+        submit=theme["register.submit"] if number == total else theme["login.next"],
+        fields=shown,
+        progress=theme.fill("form.step", f"{number} / {total}") if total > 1 else "",
+    )
+
+
 def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[Field]:
     """Return all fields of the registration page with their values; passwords are never returned to the browser."""
     application = client.application
@@ -206,18 +255,38 @@ def _fields(client: Client, given: Mapping[str, str], theme: PageTheme) -> list[
     hint = given.get("login_hint", "") if first.member == "email" else ""
     hints = fields.password_hints(client.tenant, theme)
     found = [
-        form_inputs.profile_field(first, given.get(first.name, hint), theme),
+        fields.profile_field(first, given.get(first.name, hint), theme),
         Field(self_registration.PASSWORD, theme["register.password"], "password", "new-password", hints=hints),
     ]
     if application["registrationConfiguration"]["confirmPassword"]:
         found.append(Field(self_registration.CONFIRM, theme["register.confirm"], "password", "new-password"))
-    return [*found, *(form_inputs.profile_field(field, given.get(field.name, ""), theme) for field in others)]
+    return [*found, *(fields.profile_field(field, given.get(field.name, ""), theme) for field in others)]
 
 
 def _number(given: Document) -> int:
     """Return the number of the requested step; the last one that can be reached if there is none."""
-    text = given.get(register_form.STEP, "")
+    text = given.get(_STEP, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else _LAST
+
+
+def _with_verification(form: Form, pending: LoginIdVerification, theme: PageTheme, *, is_sent: bool) -> Form:
+    """Return the form of a step with the field for the code that was sent; without it once the login id is verified."""
+    login_id = pending.login_id
+    heading = theme["emailVerificationRequired.heading" if pending.is_email else "form.verifyPhone"]
+    if pending.is_verified:
+        return dataclasses.replace(form, heading=heading, lead=theme.fill("form.verified", login_id, strong=True))
+    message = form.message or ("" if is_sent else theme[page_messages.CANNOT_SEND])
+    is_new = is_sent and message in {"", theme[page_messages.CODE_SENT]}
+    return dataclasses.replace(
+        form,
+        heading=heading,
+        lead=theme.fill("accountPhone.code", login_id, strong=True) if is_sent else login_id,
+        submit=theme["verificationRequired.submit"],
+        fields=[Field("oneTimeCode", theme["verificationRequired.code"], "text", "one-time-code", is_focused=True)],
+        message=message,
+        buttons=[(theme["verificationRequired.resend"], "action", registration_verification.RESEND)],
+        wait_seconds=_RESEND_SECONDS if is_new else 0,
+    )
 
 
 ROUTES = tenant_routes(

@@ -1,16 +1,20 @@
-"""One OpenAPI operation: a method of a route with its parameters, request body and responses."""
+"""One OpenAPI operation: a method of a route, or a verb of a declared resource, with its body and responses."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.objects import patch as patches
+from identity.domain.objects import search as searches
+from identity.domain.objects.resource_definition import Resource
 from identity.web.base_handlers import ApiHandler, BaseHandler, Route
+from identity.web.crud import ResourceHandler
 from identity.web.endpoint import Access, Endpoint, Tenancy
-from identity.web.openapi import error_responses, resource_operations, texts
+from identity.web.openapi import error_responses, texts
 from identity.web.openapi.components import Components, Use, capitalize
 from identity.web.openapi.error_responses import JSON
 
@@ -32,6 +36,8 @@ _SECURITY: Final[dict[Access, list[Document]]] = {
 _NAME_OF_THE_BODY: Final = "body"
 """Generators name the argument of the request body so, also where there is none."""
 _WITHOUT_TENANT_HEADER = frozenset({Access.CLIENT, Access.CLIENT_OR_KEY, Access.BEARER, Access.BROWSER, Access.ENTITY})
+_VERBS: Final = {"POST": "create", "GET": "retrieve", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PAGING: Final = frozenset({"numberOfResults", "orderBy", "startRow"})
 
 
 def of_route(route: Route, components: Components) -> Iterator[tuple[str, str, Document]]:
@@ -56,7 +62,7 @@ class _Operation:
     ) -> None:
         self._handler, self._route, self._method, self._declared = handler, route, method, declared
         self._components = components
-        self._resource = resource_operations.find(handler, route.template, method, components)
+        self._resource = find_resource_operation(handler, route.template, method, components)
 
     def to_document(self) -> Document:
         body = self._body()
@@ -130,7 +136,7 @@ class _Operation:
             return
         for name, kind in sorted(self._handler.query_of(self._declared).items()):
             is_criterion = self._resource is not None and name not in self._declared.query
-            describe = resource_operations.describe_criterion if is_criterion else texts.describe_query_parameter
+            describe = describe_criterion if is_criterion else texts.describe_query_parameter
             yield _query_parameter(name, describe(name), texts.QUERY_TYPES[kind])
 
     def _headers(self) -> Iterator[Document]:
@@ -203,3 +209,66 @@ def _query_parameter(name: str, description: str, schema: Document) -> Document:
 
 def _title(step: str) -> str:
     return "".join(capitalize(word) for word in re.split(r"[-._]", step))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceOperation:
+    """One method of a resource; `request` and `response` are schemas that its handler does not declare."""
+
+    label: str
+    operation_id: str
+    request: Document | None = None
+    response: Document | None = None
+    has_id: bool = False
+
+
+def find_resource_operation(
+    handler: BaseHandler, template: str, method: str, components: Components
+) -> ResourceOperation | None:
+    """Return the operation of a resource; None for other handlers, and for further paths of a resource."""
+    if not isinstance(handler, ResourceHandler) or not handler.is_row:
+        return None
+    resource = handler.resource
+    name, plural = capitalize(resource.name), capitalize(resource.plural)
+    match template.removeprefix(resource.path), method:
+        case "/search", "GET":
+            results = _list(resource, components, has_total=True)
+            return ResourceOperation(resource.label, f"search{plural}ByQuery", None, results)
+        case "/search", _:
+            results = _list(resource, components, has_total=True)
+            return ResourceOperation(resource.label, f"search{plural}", _criteria(resource, components), results)
+        case "", "POST":
+            return ResourceOperation(resource.label, f"create{name}")
+        case "", "GET":
+            return ResourceOperation(resource.label, f"retrieve{plural}", response=_list(resource, components))
+        case path, _ if path.startswith("/{") and path.count("/") == 1:
+            suffix = "WithId" if method == "POST" else ""
+            return ResourceOperation(resource.label, f"{_VERBS[method]}{name}{suffix}", has_id=True)
+    return None
+
+
+def _criteria(resource: Resource, components: Components) -> Document:
+    properties = {
+        name: {"type": texts.QUERY_TYPES[kind]["type"], "description": describe_criterion(name)}
+        | ({"format": "uuid"} if kind == "uuid" else {})
+        for name, kind in searches.parameters(resource.search_rules).items()
+    }
+    search = {"type": "object", "description": "The search criteria.", "properties": properties}
+    body = {"type": "object", "properties": {"search": search}}
+    return components.add(f"{capitalize(resource.name)}SearchRequest", body)
+
+
+def _list(resource: Resource, components: Components, *, has_total: bool = False) -> Document:
+    items = components.member(resource.schema, resource.name, Use.RESPONSE)
+    properties: Document = {resource.plural: {"type": "array", "description": "The objects.", "items": items}}
+    if has_total:
+        properties["total"] = {"type": "integer", "minimum": 0, "description": "The number of matching objects."}
+    schema = {"type": "object", "required": sorted(properties), "properties": properties, "additionalProperties": False}
+    return components.add(f"{capitalize(resource.name)}{'Search' if has_total else 'List'}Response", schema)
+
+
+def describe_criterion(name: str) -> str:
+    """Return the description of a search parameter."""
+    if name in _PAGING:
+        return texts.describe_query_parameter(name)
+    return f"The value of {name}; in a text, a * matches any characters."

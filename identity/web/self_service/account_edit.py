@@ -1,4 +1,8 @@
-"""`/account/edit`: signed-in users change their profile, with the application's form if it has one."""
+"""`/account/edit`, `/account/phone`, `/account/data` and `/account/delete`: signed-in users change their account.
+
+The profile is that of the application's form, if it has one. The phone number changes with a code that is sent to the
+new one. Users download their data, and delete their account if the tenant allows it.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,33 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
+import orjson
+
 from identity.call import Call, Document
 from identity.domain.forms import field_values
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
-from identity.operations.pages import account_form, accounts, page_messages
+from identity.operations.pages import account_data, account_form, accounts, page_messages
 from identity.operations.pages.account_form import Edited
 from identity.operations.pages.accounts import Account
+from identity.operations.sessions import sso_sessions
 from identity.operations.verification import phone_changes
 from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
-from identity.web.hosted import fields, form_inputs
+from identity.web.hosted import fields
 from identity.web.hosted.fields import Field, Form, form_texts
 from identity.web.self_service.account import NO_FEEDBACK, AccountContext, AccountFormHandler, FormFeedback
 from identity.web.self_service.passwords import send_code_buttons
 
 _AGAIN: Final = "again"
 _OTHER: Final = "other"
+_DATA_PATH: Final = "/account/data"
+_DELETE_PATH: Final = "/account/delete"
+_FILE_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Content-Disposition": 'attachment; filename="account.json"',
+}
 
 
 class EditHandler(AccountFormHandler):
@@ -42,7 +55,7 @@ class EditHandler(AccountFormHandler):
             feedback = FormFeedback.of(error)
             if "methodId" in form:
                 return await self.page(context, form, feedback)
-            errors = form_inputs.localized(accounts.without_email_reasons(feedback.errors), context.theme)
+            errors = fields.localized(accounts.without_email_reasons(feedback.errors), context.theme)
             profile = await self.profile_fields(context, form)
             return self.edit_page(context, profile, dataclasses.replace(feedback, errors=errors))
         return redirect(_url_after_edit(context, edited))
@@ -69,10 +82,10 @@ class EditHandler(AccountFormHandler):
                 else field_values.read(form_fields, given)
             )
             hints = fields.password_hints(context.tenant, theme)
-            return _with_optional_repeats(form_inputs.inputs(form_fields, answers, theme, hints))
+            return _with_optional_repeats(fields.inputs(form_fields, answers, theme, hints))
         values = accounts.field_values(context.account) if given is None else given
         editable = accounts.editable_fields(context.account)
-        return [form_inputs.profile_field(field, values.get(field.name, ""), theme) for field in editable]
+        return [fields.profile_field(field, values.get(field.name, ""), theme) for field in editable]
 
     def edit_page(self, context: AccountContext, profile: Sequence[Field], feedback: FormFeedback) -> Reply:
         """Return the form with these fields."""
@@ -84,44 +97,6 @@ class EditHandler(AccountFormHandler):
             buttons=_confirmation_buttons(context),
         )
         return self.account_form(context, form, feedback)
-
-
-def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
-    """Return the inputs, of which blank passwords and repetitions leave the stored values unchanged."""
-    return [
-        dataclasses.replace(field, is_required=False) if field.name.startswith(field_values.CONFIRM) else field
-        for field in form_inputs.with_optional_password(shown)
-    ]
-
-
-def _url_after_edit(context: AccountContext, edited: Edited) -> str:
-    """Return the URL after a change: the page for the code of a new address, else the account."""
-    started = edited.started
-    if started is not None and started.one_time_code is not None:
-        return context.url(f"/email/verify/{started.id}")
-    if edited.has_new_password:
-        return context.url("/account", changed="password")
-    return context.url("/account", changed="data" if started is None else "email")
-
-
-def _confirmation_fields(context: AccountContext) -> list[Field]:
-    """Return the field that confirms a new email address."""
-    theme = context.theme
-    match accounts.confirmation_of(context.account):
-        case "currentPassword":
-            label = theme["accountEdit.currentPassword"]
-            return [Field("currentPassword", label, "password", "current-password", is_required=False)]
-        case "code":
-            return [Field("code", theme["accountEdit.code"], "text", "one-time-code", is_required=False)]
-    return []
-
-
-def _confirmation_buttons(context: AccountContext) -> list[tuple[str, str, str]]:
-    """Return a button for each two-factor method whose codes are sent."""
-    if accounts.confirmation_of(context.account) != "code":
-        return []
-    methods = context.account.user["twoFactor"]["methods"]
-    return send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods])
 
 
 class PhoneHandler(AccountFormHandler):
@@ -175,13 +150,104 @@ class PhoneHandler(AccountFormHandler):
         return self.account_form(context, form, feedback)
 
 
+class DataHandler(AccountFormHandler):
+    """The download of the user's data."""
+
+    page_path = _DATA_PATH
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """Return the page with the button."""
+        theme = context.theme
+        form = Form(
+            **form_texts(theme, "accountData"),
+        )
+        return self.account_form(context, form, feedback)
+
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
+        """Return the data as a file."""
+        data = await account_data.export(self.services, call, context.account)
+        return Reply(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS), headers=_FILE_HEADERS)
+
+
+class DeleteHandler(AccountFormHandler):
+    """The deletion of the account, if the tenant allows it."""
+
+    page_path = _DELETE_PATH
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """Return the form with the field that confirms the deletion. Raises NotFound if the tenant forbids it."""
+        if not account_data.may_delete(context.account):
+            raise NotFound(log_detail="the tenant does not let users delete their accounts")
+        theme, name = context.theme, account_data.confirmation_field(context.account)
+        if name == account_data.CONFIRMATION:
+            login_id = user_rules.primary_login_id(context.account.user)
+            field = Field(name, str(theme.fill("accountDelete.confirm", login_id)), "text", "off", is_focused=True)
+        else:
+            field = Field(name, theme["accountPassword.current"], "password", "current-password", is_focused=True)
+        form = Form(
+            **form_texts(theme, "accountDelete"),
+            fields=[field],
+            is_dangerous=True,
+            links=[(theme["account.data"], context.url(_DATA_PATH))],
+        )
+        return self.account_form(context, form, feedback)
+
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
+        """Delete the account, and confirm it."""
+        if not account_data.may_delete(context.account):
+            raise NotFound(log_detail="the tenant does not let users delete their accounts")
+        try:
+            await account_data.delete(self.services, call, context.account, form)
+        except (Invalid, WebhookTransactionFailed) as error:
+            return await self.page(context, form, FormFeedback.of(error))
+        cookie = self.new_cookie(sso_sessions.COOKIE, "", 0)
+        return dataclasses.replace(self.notice(context, "accountDeleted"), cookies=[cookie])
+
+
+def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
+    """Return the inputs, of which blank passwords and repetitions leave the stored values unchanged."""
+    return [
+        dataclasses.replace(field, is_required=False) if field.name.startswith(field_values.CONFIRM) else field
+        for field in fields.with_optional_password(shown)
+    ]
+
+
+def _url_after_edit(context: AccountContext, edited: Edited) -> str:
+    """Return the URL after a change: the page for the code of a new address, else the account."""
+    started = edited.started
+    if started is not None and started.one_time_code is not None:
+        return context.url(f"/email/verify/{started.id}")
+    if edited.has_new_password:
+        return context.url("/account", changed="password")
+    return context.url("/account", changed="data" if started is None else "email")
+
+
+def _confirmation_fields(context: AccountContext) -> list[Field]:
+    """Return the field that confirms a new email address."""
+    theme = context.theme
+    match accounts.confirmation_of(context.account):
+        case "currentPassword":
+            label = theme["accountEdit.currentPassword"]
+            return [Field("currentPassword", label, "password", "current-password", is_required=False)]
+        case "code":
+            return [Field("code", theme["accountEdit.code"], "text", "one-time-code", is_required=False)]
+    return []
+
+
+def _confirmation_buttons(context: AccountContext) -> list[tuple[str, str, str]]:
+    """Return a button for each two-factor method whose codes are sent."""
+    if accounts.confirmation_of(context.account) != "code":
+        return []
+    methods = context.account.user["twoFactor"]["methods"]
+    return send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods])
+
+
 def _number_form(context: AccountContext, given: Document) -> Form:
     theme = context.theme
     number = Field(phone_changes.PATH, theme["user.phoneNumber"], "tel", "tel", given.get(phone_changes.PATH, ""))
     password = Field("currentPassword", theme["accountPassword.current"], "password", "current-password")
     code = Field("code", theme["twoFactor.code"], "text", "one-time-code")
     uses_code = accounts.confirmation_of(context.account) == "code"
-    methods = context.account.user["twoFactor"]["methods"] if uses_code else []
     return Form(
         title=theme["accountPhone.heading"],
         heading=theme["accountPhone.heading"],
@@ -189,7 +255,7 @@ def _number_form(context: AccountContext, given: Document) -> Form:
         submit=theme["accountPhone.submit"],
         fields=[number, code if uses_code else password],
         notes=[theme["accountPhone.lead"]],
-        buttons=send_code_buttons(context, [two_factor.visible_method(method, is_masked=True) for method in methods]),
+        buttons=_confirmation_buttons(context),
     )
 
 
@@ -208,4 +274,6 @@ def _code_form(context: AccountContext, number: str) -> Form:
 ROUTES = [
     Route("/account/edit", EditHandler),
     Route("/account/phone", PhoneHandler),
+    Route(_DATA_PATH, DataHandler),
+    Route(_DELETE_PATH, DeleteHandler),
 ]
