@@ -29,14 +29,12 @@ from identity.store.browser_sessions import ConsoleSessions, SsoSessions
 from identity.store.client_registrations import ClientRegistrations, InitialAccessTokens
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
-from identity.store.dpop_nonces import DpopNonces
 from identity.store.entities import Entities, EntityGrants
 from identity.store.families import Families
 from identity.store.groups import GroupMembers
 from identity.store.identity_providers import IdentityProviderLinks, IdentityProviders
 from identity.store.instance import InstanceStore
 from identity.store.keys import Keys
-from identity.store.known_devices import KnownDevices
 from identity.store.login_records import LoginRecords
 from identity.store.login_state import FederationStates, LoginIntents, PendingLinks
 from identity.store.mongo import Database
@@ -50,6 +48,7 @@ from identity.store.refresh_tokens import RefreshTokens
 from identity.store.report_counts import ActivityCounts, ReportCounts
 from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
+from identity.store.signed_values import DpopNonces, KnownDevices
 from identity.store.system_settings import SystemSettingsCache
 from identity.store.two_factor_trusts import TwoFactorTrusts
 from identity.store.users import UserImports, Users

@@ -188,7 +188,8 @@ class HttpClient:
         if request.basic is not None and "authorization" not in {name.lower() for name in headers}:
             pair = ":".join(request.basic).encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        return _Transfer(request, _header_lines(headers), self._allowed, self._ca_file, self._proxy, resolve_entry)
+        lines, response = _header_lines(headers), asyncio.get_running_loop().create_future()
+        return _Transfer(request, lines, self._allowed, self._ca_file, self._proxy, resolve_entry, response)
 
     def _pool(self, identity: str) -> _Pool:
         if self._closed:
@@ -207,32 +208,24 @@ class HttpClient:
             self._pools.pop(idle).close()
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Transfer:
     """The state of one request in libcurl: its options, and what was received so far."""
 
-    def __init__(
-        self,
-        request: Request,
-        header_lines: list[bytes],
-        allowed: Sequence[Network],
-        ca_file: Path | None,
-        proxy: Secret | None,
-        resolve_entry: str | None,
-    ) -> None:
-        self.request = request
-        self.response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._header_lines = header_lines
-        self._allowed = allowed
-        self._ca_file = ca_file
-        self._proxy = proxy
-        self._resolve_entry = resolve_entry
-        self._headers: dict[str, str] = {}
-        self._header_bytes = 0
-        self._body = bytearray()
-        self._truncated = False
-        self._blocked_reason: str | None = None
-        self._has_opened_socket = False
-        self._read_timer: asyncio.TimerHandle | None = None
+    request: Request
+    header_lines: list[bytes]
+    allowed: Sequence[Network]
+    ca_file: Path | None
+    proxy: Secret | None
+    resolve_entry: str | None
+    response: asyncio.Future[Response]
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    header_bytes: int = 0
+    body: bytearray = dataclasses.field(default_factory=bytearray)
+    truncated: bool = False
+    blocked_reason: str | None = None
+    has_opened_socket: bool = False
+    read_timer: asyncio.TimerHandle | None = None
 
     def set_up(self, curl: Any) -> None:
         """Set the options of a fresh libcurl handle for this request."""
@@ -240,9 +233,9 @@ class _Transfer:
         for option, value in _CONSTANT_OPTIONS:
             curl.setopt(option, value)
         curl.setopt(pycurl.URL, request.url)
-        if self._resolve_entry is not None:
-            curl.setopt(pycurl.RESOLVE, [self._resolve_entry])
-        curl.setopt(pycurl.HTTPHEADER, self._header_lines)
+        if self.resolve_entry is not None:
+            curl.setopt(pycurl.RESOLVE, [self.resolve_entry])
+        curl.setopt(pycurl.HTTPHEADER, self.header_lines)
         curl.setopt(pycurl.CUSTOMREQUEST, request.method)
         if request.body is not None:
             curl.setopt(pycurl.POST, 1)
@@ -256,29 +249,29 @@ class _Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self._set_up_tls(curl)
-        if self._proxy is not None:
-            curl.setopt(pycurl.PROXY, str(self._proxy))
+        if self.proxy is not None:
+            curl.setopt(pycurl.PROXY, str(self.proxy))
             curl.setopt(pycurl.NOPROXY, "")
 
     def finish(self, curl: Any, error: tuple[int, str] | None) -> None:
         """Complete the future with the response or with an OutboundError."""
         if self.response.done():
             return
-        if error is None or (self._truncated and error[0] == pycurl.E_WRITE_ERROR):
+        if error is None or (self.truncated and error[0] == pycurl.E_WRITE_ERROR):
             self.response.set_result(self._to_response(curl))
         else:
             self.response.set_exception(self._to_error(*error))
 
     def stop_timer(self) -> None:
         """Cancel the read timeout."""
-        if self._read_timer is not None:
-            self._read_timer.cancel()
+        if self.read_timer is not None:
+            self.read_timer.cancel()
 
     def _start_reading(self, *_addresses: object) -> int:
         """Start the read timeout. libcurl calls this once the request has a new or reused connection."""
         self.stop_timer()
         loop = self.response.get_loop()
-        self._read_timer = loop.call_later(self.request.read_timeout_ms / 1000, self._time_out)
+        self.read_timer = loop.call_later(self.request.read_timeout_ms / 1000, self._time_out)
         return int(pycurl.PREREQFUNC_OK)
 
     def _time_out(self) -> None:
@@ -295,10 +288,10 @@ class _Transfer:
         if request.trust_pem is not None:
             curl.setopt(pycurl.CAINFO_BLOB, request.trust_pem.encode())
         elif request.added_trust_pem is not None:
-            default_anchors = self._ca_file.read_bytes() if self._ca_file is not None else b""
+            default_anchors = self.ca_file.read_bytes() if self.ca_file is not None else b""
             curl.setopt(pycurl.CAINFO_BLOB, default_anchors + b"\n" + request.added_trust_pem.encode())
-        elif self._ca_file is not None:
-            curl.setopt(pycurl.CAINFO, str(self._ca_file))
+        elif self.ca_file is not None:
+            curl.setopt(pycurl.CAINFO, str(self.ca_file))
 
     def _open_socket(self, _purpose: int, address: Any) -> Any:
         """Apply the address guard. libcurl calls this for each address, just before it connects."""
@@ -306,56 +299,56 @@ class _Transfer:
             family, kind, protocol, sockaddr = address
             host, port = sockaddr[0], sockaddr[1]
             # With a proxy, every connection goes to the address that the operator configured.
-            is_exempt = self._proxy is not None
-            reason = None if is_exempt else forbidden_reason(host, self._allowed) or forbidden_port(port)
+            is_exempt = self.proxy is not None
+            reason = None if is_exempt else forbidden_reason(host, self.allowed) or forbidden_port(port)
             if reason is None:
                 opened = _SocketForCurl(socket.socket(family, kind, protocol))
-                self._has_opened_socket = True
+                self.has_opened_socket = True
                 return opened
         except (OSError, TypeError, ValueError, IndexError) as error:
             reason = f"no socket could be opened for it ({error})"
-        self._blocked_reason = reason
+        self.blocked_reason = reason
         return pycurl.SOCKET_BAD
 
     def _on_header(self, line: bytes) -> int | None:
-        self._header_bytes += len(line)
-        if self._header_bytes > _MAX_HEADER_BYTES:
+        self.header_bytes += len(line)
+        if self.header_bytes > _MAX_HEADER_BYTES:
             return -1
         text = line.decode("latin-1").rstrip("\r\n")
         if text.startswith("HTTP/"):
-            self._headers.clear()
+            self.headers.clear()
             return None
         name, colon, value = text.partition(":")
         if colon:
             name = name.strip().lower()
             value = value.strip()
-            self._headers[name] = f"{self._headers[name]}, {value}" if name in self._headers else value
+            self.headers[name] = f"{self.headers[name]}, {value}" if name in self.headers else value
         return None
 
     def _on_body(self, chunk: bytes) -> int | None:
-        room = self.request.max_response_bytes - len(self._body)
-        self._body += chunk[:room]
+        room = self.request.max_response_bytes - len(self.body)
+        self.body += chunk[:room]
         if len(chunk) > room:
-            self._truncated = True
+            self.truncated = True
             return -1
         return None
 
     def _to_response(self, curl: Any) -> Response:
         return Response(
             status=curl.getinfo(pycurl.RESPONSE_CODE),
-            headers=self._headers,
-            body=bytes(self._body),
+            headers=self.headers,
+            body=bytes(self.body),
             url=self.request.url,
-            truncated=self._truncated,
+            truncated=self.truncated,
         )
 
     def _to_error(self, code: int, message: str) -> OutboundError:
-        if self._blocked_reason is not None and code == pycurl.E_COULDNT_CONNECT:
-            if self._has_opened_socket:
+        if self.blocked_reason is not None and code == pycurl.E_COULDNT_CONNECT:
+            if self.has_opened_socket:
                 # An allowed address failed, such as the IPv4 address of `localhost` where IPv6 is not allowed.
-                return OutboundError("refused", f"{message}; not tried: {self._blocked_reason}")
-            return OutboundError("blocked", f"The connection was not made: {self._blocked_reason}.")
-        if self._header_bytes > _MAX_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
+                return OutboundError("refused", f"{message}; not tried: {self.blocked_reason}")
+            return OutboundError("blocked", f"The connection was not made: {self.blocked_reason}.")
+        if self.header_bytes > _MAX_HEADER_BYTES and code == pycurl.E_WRITE_ERROR:
             return OutboundError("too_large", f"The response headers are larger than {_MAX_HEADER_BYTES} bytes.")
         if code == _TOO_LARGE:
             return OutboundError("too_large", message or "A response header is too large.")

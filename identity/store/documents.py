@@ -25,19 +25,10 @@ from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
 from identity.errors import Conflict, NotFound
 from identity.ids import TenantId, fingerprint
 from identity.instants import from_datetime
-from identity.store import document_queries
+from identity.store import document_queries, mongo
 from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
 from identity.store.document_queries import DocumentLookups, DocumentTotals
-from identity.store.mongo import (
-    BULK_SECONDS,
-    TTL_INDEX,
-    Collection,
-    Database,
-    Session,
-    delete_many,
-    duplicates,
-    id_chunks,
-)
+from identity.store.mongo import BULK_SECONDS, TTL_INDEX, Collection, Database, Session, duplicates
 from identity.store.sealed_members import SealedMembers
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
@@ -90,6 +81,8 @@ class Documents:
         self._has_suffixes = search_indexes.has_name_suffixes(searches)
         self._lists: Cache[list[Document]] = Cache(_MAX_CACHED_LISTS, stream_status, keeps_stale=self.keeps_stale)
         self._totals = DocumentTotals(self._collection, stream_status)
+        self._derived: list[Cache[Any] | DocumentTotals] = [self._lists, self._totals]
+        """The caches of what depends on several documents; a change of any document clears them."""
 
     @property
     def cache_counts(self) -> CacheCounts:
@@ -129,14 +122,16 @@ class Documents:
     def invalidate(self, document_id: str) -> None:
         """Remove a changed document and all lists and totals from the cache."""
         self._cache.drop(document_id)
-        self._lists.clear()
-        self._totals.clear()
+        self._clear_derived()
 
     def invalidate_all(self) -> None:
         """Clear the cache."""
         self._cache.clear()
-        self._lists.clear()
-        self._totals.clear()
+        self._clear_derived()
+
+    def _clear_derived(self) -> None:
+        for cache in self._derived:
+            cache.clear()
 
     def _invalidate(self, session: Session | None, document_id: str) -> None:
         self._database.run_now_and_after_commit(session, functools.partial(self.invalidate, document_id))
@@ -349,7 +344,7 @@ class Documents:
 
     async def delete_all(self, tenant_id: Tenant, where: Mapping[str, Any], session: Session | None = None) -> int:
         """Delete all matching documents; returns their number."""
-        deleted = await delete_many(self._collection, {**where, **self._scope(tenant_id)}, session)
+        deleted = await mongo.delete_many(self._collection, {**where, **self._scope(tenant_id)}, session)
         self._database.run_now_and_after_commit(session, self.invalidate_all)
         return deleted
 
@@ -359,14 +354,14 @@ class Documents:
 
     async def delete_in_chunks_across_tenants(self, where: Mapping[str, Any]) -> None:
         """As `delete_in_chunks` for all tenants."""
-        async for ids in id_chunks(self._collection, where):
-            await delete_many(self._collection, {"_id": {"$in": ids}})
+        async for ids in mongo.id_chunks(self._collection, where):
+            await mongo.delete_many(self._collection, {"_id": {"$in": ids}})
             self.invalidate_all()
 
     async def update_in_chunks(self, tenant_id: Tenant, where: Mapping[str, Any], change: Mapping[str, Any]) -> int:
         """As `update` in short steps, for a change after which a document no longer matches."""
         changed = 0
-        async for ids in id_chunks(self._collection, {**where, **self._scope(tenant_id)}):
+        async for ids in mongo.id_chunks(self._collection, {**where, **self._scope(tenant_id)}):
             changed += await self.update(tenant_id, {**where, "_id": {"$in": ids}}, change)
         return changed
 

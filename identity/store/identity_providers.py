@@ -33,6 +33,7 @@ class IdentityProviders(Documents):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._ids_by_application: Cache[tuple[str, ...]] = Cache(_MAX_CACHED_APPLICATIONS, self._stream_status)
+        self._derived.append(self._ids_by_application)
 
     async def of_application_across_tenants(self, application_id: str) -> list[Document]:
         """The enabled providers that name an application. They are shared: callers must not change them.
@@ -43,16 +44,6 @@ class IdentityProviders(Documents):
         ids = await self._ids_by_application.get(application_id, load)
         found = [await self.find_cached(None, provider_id) for provider_id in ids or ()]
         return [provider for provider in found if provider is not None]
-
-    def invalidate(self, document_id: str) -> None:
-        """See Documents; also clears the provider ids of the applications."""
-        super().invalidate(document_id)
-        self._ids_by_application.clear()
-
-    def invalidate_all(self) -> None:
-        """See Documents; also clears the provider ids of the applications."""
-        super().invalidate_all()
-        self._ids_by_application.clear()
 
     async def _load_ids(self, application_id: str) -> tuple[str, ...]:
         where = {"enabled": True, "private.applicationIds": application_id}

@@ -15,23 +15,8 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from motor.motor_asyncio import (
-    AsyncIOMotorClient,
-    AsyncIOMotorClientSession,
-    AsyncIOMotorCollection,
-    AsyncIOMotorDatabase,
-)
-from pymongo import IndexModel, ReadPreference, WriteConcern
-from pymongo.errors import (
-    BulkWriteError,
-    ConfigurationError,
-    ConnectionFailure,
-    DuplicateKeyError,
-    InvalidOperation,
-    InvalidURI,
-    OperationFailure,
-    PyMongoError,
-)
+from motor import motor_asyncio
+from pymongo import IndexModel, ReadPreference, WriteConcern, errors
 from pymongo.read_concern import ReadConcern
 
 from identity.call import Document
@@ -39,14 +24,14 @@ from identity.errors import Duplicate, StartupError, Unavailable
 from identity.store.store_circuit_breaker import OPERATION_SECONDS, BreakerProxy, StoreCircuitBreaker, time_limit
 from identity.store.telemetry import MongoCommands, StoreTelemetry
 
-Session = AsyncIOMotorClientSession
-Collection = AsyncIOMotorCollection[Document]
+Session = motor_asyncio.AsyncIOMotorClientSession
+Collection = motor_asyncio.AsyncIOMotorCollection[Document]
 T = TypeVar("T")
 
 Write = Callable[[Session | None], Awaitable[object]]
 """A deferred write, such as `functools.partial(users.insert, tenant_id, user)`, to be called with a session or None."""
 
-STORE_ERRORS = (PyMongoError,)
+STORE_ERRORS = (errors.PyMongoError,)
 """The exceptions that a store method may raise when MongoDB fails."""
 
 _SERVER_SELECTION_MS = 3000
@@ -111,7 +96,7 @@ class Database:
 
     def __init__(self, uri: str, name: str, telemetry: StoreTelemetry | None = None) -> None:
         try:
-            self._client: AsyncIOMotorClient[Document] = AsyncIOMotorClient(
+            self._client: motor_asyncio.AsyncIOMotorClient[Document] = motor_asyncio.AsyncIOMotorClient(
                 uri,
                 appname="identity",
                 tz_aware=True,
@@ -121,11 +106,11 @@ class Database:
                 maxPoolSize=64,
                 event_listeners=[] if telemetry is None else [MongoCommands(telemetry)],
             )
-        except (InvalidURI, ConfigurationError, ValueError) as error:
+        except (errors.InvalidURI, errors.ConfigurationError, ValueError) as error:
             raise StartupError(f"mongodb.uri is not usable: {error}") from error
         self._after_commit: dict[int, list[Callable[[], None]]] = {}
         self._locks = KeyedLocks()
-        self.motor: AsyncIOMotorDatabase[Document] = self._client.get_database(
+        self.motor: motor_asyncio.AsyncIOMotorDatabase[Document] = self._client.get_database(
             name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
         )
         self._breaker = StoreCircuitBreaker(lambda: self.motor.command("ping"))
@@ -142,9 +127,9 @@ class Database:
             if "setName" not in hello and hello.get("msg") != "isdbgrid":
                 raise StartupError(_STANDALONE.format(where=where))
             await self.motor.command("ping")
-        except ConnectionFailure as error:
+        except errors.ConnectionFailure as error:
             raise StartupError(f"MongoDB does not answer (mongodb.uri): {_short(error)}") from error
-        except OperationFailure as error:
+        except errors.OperationFailure as error:
             raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
 
     async def hello(self) -> Document:
@@ -222,9 +207,9 @@ def duplicates() -> Iterator[None]:
     """Translate MongoDB's duplicate key error to Duplicate with the name of the index."""
     try:
         yield
-    except DuplicateKeyError as error:
+    except errors.DuplicateKeyError as error:
         raise Duplicate(_index_of((error.details or {}).get("errmsg", error))) from error
-    except BulkWriteError as error:
+    except errors.BulkWriteError as error:
         # Without a cause: the error contains whole documents and could be logged.
         first = next(iter(error.details["writeErrors"]), {"code": None, "errmsg": "write concern"})
         if first["code"] == _DUPLICATE_KEY:
@@ -232,11 +217,13 @@ def duplicates() -> Iterator[None]:
         raise _without_documents(error, first) from None
 
 
-def _without_documents(error: BulkWriteError, first: Mapping[str, Any]) -> OperationFailure:
+def _without_documents(error: errors.BulkWriteError, first: Mapping[str, Any]) -> errors.OperationFailure:
     """The first failure of a bulk write, with its retry labels."""
     labels = [label for label in ("TransientTransactionError", "RetryableWriteError") if error.has_error_label(label)]
     message = f"a bulk write failed with code {first['code']}"
-    return OperationFailure(message, first["code"], {"errorLabels": labels, "writeErrors": [{"code": first["code"]}]})
+    return errors.OperationFailure(
+        message, first["code"], {"errorLabels": labels, "writeErrors": [{"code": first["code"]}]}
+    )
 
 
 def _index_of(message: object) -> str:
@@ -252,7 +239,7 @@ async def drop_obsolete_index(collection: Collection, name: str) -> None:
     if name in await collection.index_information():
         try:
             await collection.drop_index(name)
-        except OperationFailure as error:
+        except errors.OperationFailure as error:
             if error.code != _INDEX_NOT_FOUND:
                 raise
 
@@ -293,7 +280,7 @@ async def _run_with_retries(
         try:
             result = await write(session)
             await _commit(session, deadline)
-        except PyMongoError as error:
+        except errors.PyMongoError as error:
             await _abort(session)
             if not error.has_error_label("TransientTransactionError"):
                 raise
@@ -317,7 +304,7 @@ async def _commit(session: Session, deadline: float) -> None:
     while True:
         try:
             await session.commit_transaction()
-        except PyMongoError as error:
+        except errors.PyMongoError as error:
             if not error.has_error_label("UnknownTransactionCommitResult") or time.monotonic() > deadline:
                 raise
         else:
@@ -325,7 +312,7 @@ async def _commit(session: Session, deadline: float) -> None:
 
 
 async def _abort(session: Session) -> None:
-    with contextlib.suppress(InvalidOperation):  # after a commit attempt there is nothing to abort
+    with contextlib.suppress(errors.InvalidOperation):  # after a commit attempt there is nothing to abort
         await session.abort_transaction()
 
 

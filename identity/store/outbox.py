@@ -24,9 +24,8 @@ from identity.domain.objects.system_configuration import SentEvents
 from identity.errors import Invalid, StartupError
 from identity.ids import EventId, WebhookId, new_id
 from identity.instants import Instant, as_datetime, later
-from identity.store import delivery_lanes, delivery_order, outbox_rows, request_context
-from identity.store.delivery_lanes import DeliveryLanes
-from identity.store.delivery_order import DeliveryOrder
+from identity.store import delivery_selection, outbox_rows, request_context
+from identity.store.delivery_selection import DeliveryLanes, DeliveryOrder
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, CHUNK, TTL_INDEX, Collection, Database, Session, drop_obsolete_index
 from identity.store.outbox_rows import DeliveryBacklog, DeliveryLease, DeliveryOutcome, EventRow, NewDelivery
@@ -90,7 +89,14 @@ class Outbox:
         by_event = IndexModel([("eventId", 1)], name="event")
         by_attempt = IndexModel([("attempts.id", 1)], name="attempt")
         await self._deliveries.create_indexes(
-            [delivery_lanes.INDEX, by_event, by_attempt, delivery_order.INDEX, delivery_order.WAITING, TTL_INDEX]
+            [
+                delivery_selection.LANES_INDEX,
+                by_event,
+                by_attempt,
+                delivery_selection.ORDER_INDEX,
+                delivery_selection.WAITING_INDEX,
+                TTL_INDEX,
+            ]
         )
         await drop_obsolete_index(self._deliveries, "due")
         await self._add_lanes()
@@ -98,7 +104,7 @@ class Outbox:
 
     async def _add_lanes(self) -> None:
         without_lane = {"state": "due", "lane": None}
-        await self._deliveries.update_many(without_lane, [{"$set": {"lane": delivery_lanes.LANE_EXPRESSION}}])
+        await self._deliveries.update_many(without_lane, [{"$set": {"lane": delivery_selection.LANE_EXPRESSION}}])
 
     async def reserve_sequence(self, count: int) -> int:
         """The first of `count` new sequence numbers, which order events. Numbers may be skipped, but never repeat.
@@ -188,7 +194,7 @@ class Outbox:
         )
         if result.modified_count == len(ids) and all(delivery_id in candidates for delivery_id in ids):
             return outbox_rows.leases_of([candidates[delivery_id] for delivery_id in ids], events, token)
-        leased = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_lanes.LEASED_FIELDS)
+        leased = self._deliveries.find({"_id": {"$in": ids}, "lease": token}, delivery_selection.LEASED_FIELDS)
         return outbox_rows.leases_of(await leased.to_list(None), events, token)
 
     async def _leased_events(self, event_ids: Iterable[EventId]) -> dict[str, Document | None]:

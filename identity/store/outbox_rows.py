@@ -12,7 +12,7 @@ from identity.call import Document
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant
 from identity.store import request_context
-from identity.store.delivery_lanes import lane_of
+from identity.store.delivery_selection import lane_of
 from identity.trace_context import TraceContext
 
 State = Literal["due", "succeeded", "given up", "vetoed"]

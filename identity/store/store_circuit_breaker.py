@@ -17,17 +17,8 @@ from typing import Any, Final, TypeVar
 
 import pymongo
 import structlog
-from pymongo.errors import (
-    AutoReconnect,
-    ConnectionFailure,
-    DocumentTooLarge,
-    ExecutionTimeout,
-    NetworkTimeout,
-    OperationFailure,
-    PyMongoError,
-    WTimeoutError,
-)
-from redis import exceptions
+from pymongo import errors
+from redis import exceptions as redis_errors
 
 from identity.errors import Invalid
 
@@ -37,15 +28,15 @@ OPERATION_SECONDS = 5.0
 """The time limit for an operation, or for a transaction with all its retries."""
 
 OUTAGES: Final[tuple[type[Exception], ...]] = (
-    ConnectionFailure,
-    ExecutionTimeout,
-    WTimeoutError,
-    exceptions.ClusterError,
-    exceptions.ConnectionError,
-    exceptions.OutOfMemoryError,
-    exceptions.ReadOnlyError,
-    exceptions.TimeoutError,
-    exceptions.TryAgainError,
+    errors.ConnectionFailure,
+    errors.ExecutionTimeout,
+    errors.WTimeoutError,
+    redis_errors.ClusterError,
+    redis_errors.ConnectionError,
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.TimeoutError,
+    redis_errors.TryAgainError,
 )
 """The command may or may not have been executed; the caller may retry it later."""
 
@@ -70,7 +61,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         _limit_seconds.reset(token)
 
 
-def _codes(error: OperationFailure) -> set[int | None]:
+def _codes(error: errors.OperationFailure) -> set[int | None]:
     """The error codes of a command and of the parts of a bulk write."""
     writes = (error.details or {}).get("writeErrors", ())
     return {error.code, *(write["code"] for write in writes)}
@@ -88,7 +79,7 @@ class StoreCircuitBreaker:
     def require_closed(self) -> None:
         """Raise AutoReconnect while the breaker is open."""
         if self._probe is not None:
-            raise AutoReconnect("MongoDB did not answer; waiting for a successful ping")
+            raise errors.AutoReconnect("MongoDB did not answer; waiting for a successful ping")
 
     async def run(self, operation: Awaitable[T]) -> T:
         """Await an operation within the time limit; a timeout opens the breaker.
@@ -102,13 +93,13 @@ class StoreCircuitBreaker:
                 result = await operation
         except TimeoutError as error:
             self._open()
-            raise NetworkTimeout("no answer in time") from error
-        except ConnectionFailure as error:
+            raise errors.NetworkTimeout("no answer in time") from error
+        except errors.ConnectionFailure as error:
             if error.timeout:
                 self._open()
             raise
-        except (DocumentTooLarge, OperationFailure) as error:
-            if isinstance(error, OperationFailure) and not _TOO_LARGE & _codes(error):
+        except (errors.DocumentTooLarge, errors.OperationFailure) as error:
+            if isinstance(error, errors.OperationFailure) and not _TOO_LARGE & _codes(error):
                 raise
             raise Invalid.whole("[TooLarge]", "The object would be larger than what can be stored.") from error
         self.last_answer = time.monotonic()
@@ -129,7 +120,7 @@ class StoreCircuitBreaker:
 
     async def _ping_until_up(self) -> None:
         while True:
-            with contextlib.suppress(PyMongoError):
+            with contextlib.suppress(errors.PyMongoError):
                 await self._ping()
                 break
             await asyncio.sleep(_PROBE_SECONDS)

@@ -17,7 +17,7 @@ from identity.call import Document
 from identity.errors import Duplicate, StartupError
 from identity.ids import EventId, WebhookId
 from identity.instants import Instant
-from identity.store.delivery_lanes import lane_of
+from identity.store.delivery_selection import lane_of
 from identity.store.event_bodies import PART_BYTES, EventBodies
 from identity.store.mongo import BULK_SECONDS, Collection, Database, duplicates
 from identity.store.outbox import MAX_STORED_ATTEMPTS

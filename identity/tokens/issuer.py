@@ -250,18 +250,16 @@ class TokenIssuer:
         return key
 
 
+@dataclasses.dataclass(slots=True)
 class _OwnerKeys:
     """Finds the key that may have signed a token, among those of the owner that the token names."""
 
-    def __init__(
-        self, ring: KeyRing, refresh_throttle: KeyRefreshThrottle, locate: _Locate, kind: str, now: Instant | None
-    ) -> None:
-        self._ring = ring
-        self._refresh_throttle = refresh_throttle
-        self._locate = locate
-        self._kind = kind
-        self._now = now
-        self.owner: _Owner | None = None
+    ring: KeyRing
+    refresh_throttle: KeyRefreshThrottle
+    locate: _Locate
+    kind: str
+    now: Instant | None
+    owner: _Owner | None = None
 
     async def find(self, kid: str, unverified: Mapping[str, Any]) -> SigningKey | None:
         """Return the owner's key with this kid; an unknown kid refreshes the owner's cached settings, throttled."""
@@ -279,21 +277,21 @@ class _OwnerKeys:
         return from_client_secret(key_ids[0], self.owner.settings["oauthConfiguration"]["clientSecret"])
 
     async def _trusted_ids(self, unverified: Mapping[str, Any]) -> Iterable[str]:
-        self.owner = await self._locate(unverified)
+        self.owner = await self.locate(unverified)
         if self.owner is None:
             return ()
-        return trusted_keys(self.owner.tenant, self.owner.settings, _KEY_MEMBERS[self._kind], self._now)
+        return trusted_keys(self.owner.tenant, self.owner.settings, _KEY_MEMBERS[self.kind], self.now)
 
     async def _may_be_new(self, owner: _Owner, kid: str) -> bool:
         """Whether a kid is none of the owner's keys of any kind, and the cached settings may be refreshed."""
         for member in _KEY_MEMBERS.values():
-            if await self._with_kid(trusted_keys(owner.tenant, owner.settings, member, self._now), kid) is not None:
+            if await self._with_kid(trusted_keys(owner.tenant, owner.settings, member, self.now), kid) is not None:
                 return False
-        return self._refresh_throttle.try_refresh(owner.tenant, owner.settings)
+        return self.refresh_throttle.try_refresh(owner.tenant, owner.settings)
 
     async def _with_kid(self, key_ids: Iterable[str], kid: str) -> SigningKey | None:
         for key_id in key_ids:
-            key = await self._ring.get(key_id)
+            key = await self.ring.get(key_id)
             if key is not None and key.kid == kid:
                 return key
         return None

@@ -30,12 +30,11 @@ from identity.errors import FieldError, Invalid
 from identity.ids import base64url
 from identity.instants import Instant
 from identity.tokens import certificates
-from identity.tokens.signing_keys import TYPES, PrivateKey, PublicKey
+from identity.tokens.signing_keys import SECRET_BYTES, TYPES, PrivateKey, PublicKey
 
 RSA_LENGTHS = (2048, 3072, 4096)
 _VERIFY_ONLY_LENGTH = 1024
 _CURVES: dict[str, ec.EllipticCurve] = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}
-_HMAC_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 _MATERIAL = ("certificate", "publicKey", "privateKey", "secret")
 
 T = TypeVar("T")
@@ -101,7 +100,7 @@ def _import(request: Document) -> Document:
 def _generate(algorithm: str, length: int | None, kid: str | None, issuer: str, now: Instant) -> Document:
     kind = TYPES[algorithm]
     if kind == "HMAC":
-        secret = base64.b64encode(secrets.token_bytes(_HMAC_BYTES[algorithm])).decode()
+        secret = base64.b64encode(secrets.token_bytes(SECRET_BYTES[algorithm])).decode()
         return _hmac(algorithm, secret, kid)
     if kind == "OKP":
         edwards = ed25519.Ed25519PrivateKey.generate()
@@ -123,11 +122,11 @@ def _imported_secret(request: Document) -> Document:
         errors.append(FieldError.of("invalid", "key.type", "A [key.secret] belongs to keys of type HMAC."))
     if algorithm is None:
         errors.append(FieldError.missing("key.algorithm"))
-    elif algorithm not in _HMAC_BYTES:
+    elif algorithm not in SECRET_BYTES:
         errors.append(FieldError.invalid("key.algorithm", "of an HMAC key is HS256, HS384 or HS512"))
     if not secret.strip():
         errors.append(FieldError.missing("key.secret", "blank"))
-    elif (problem := _secret_problem(secret, _HMAC_BYTES.get(str(algorithm), 32))) is not None:
+    elif (problem := _secret_problem(secret, SECRET_BYTES.get(str(algorithm), 32))) is not None:
         errors.append(FieldError.invalid("key.secret", problem))
     if errors:
         raise Invalid(errors)

@@ -40,7 +40,8 @@ _PSS_HASHES: Final[Mapping[str, Callable[[], hashes.HashAlgorithm]]] = {
 
 SECRET_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
 """The HMAC algorithms."""
-_SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""The lengths of generated secrets, and the minimum of others (RFC 7518 section 3.2)."""
 
 CLIENT_SECRET_KEYS: Final = {
     "092dbedc-30af-4149-9c61-b578f2c72f59": "HS256",
@@ -51,8 +52,7 @@ CLIENT_SECRET_KEYS: Final = {
 
 _MAX_REMEMBERED: Final = 2_000
 """The digests of signatures that are remembered for each key."""
-_SIGNATURE_BYTES: Final = {"ES256": 64, "ES384": 96, "ES512": 132, "HS256": 32, "HS384": 48, "HS512": 64, "Ed25519": 64}
-
+_SIGNATURE_BYTES: Final = {"ES256": 64, "ES384": 96, "ES512": 132, "Ed25519": 64, **SECRET_BYTES}
 
 _REMEMBERING: Final = threading.Lock()
 """Signatures are verified in several threads."""
@@ -95,7 +95,7 @@ class SigningKey:
     @property
     def is_secret(self) -> bool:
         """Whether the key is symmetric (HMAC)."""
-        return self.algorithm in _SECRET_BYTES
+        return self.algorithm in SECRET_BYTES
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
         """Whether the signature is valid; the length is checked first.
@@ -145,7 +145,7 @@ def from_shared_secret(algorithm: str, secret: str) -> SigningKey | None:
 
     A shorter secret could be found by brute force from one token (RFC 7518 section 3.2).
     """
-    if len(secret.encode()) < _SECRET_BYTES[algorithm]:
+    if len(secret.encode()) < SECRET_BYTES[algorithm]:
         return None
     return _hmac("client-secret", None, algorithm, secret)
 

@@ -15,7 +15,7 @@ from pymongo import IndexModel
 from identity.domain.objects.system_configuration import SentEvents
 from identity.ids import EventId, TenantId, WebhookId, new_id
 from identity.instants import Instant, later
-from identity.store import delivery_lanes, event_bodies
+from identity.store import delivery_selection, event_bodies
 from identity.store import outbox as outbox_module
 from identity.store.mongo import Database
 from identity.store.outbox import MAX_LEASED_BODY_BYTES, MAX_STORED_ATTEMPTS, Outbox
@@ -422,7 +422,7 @@ async def test_lease_query_reads_only_the_index(outbox: Outbox, database: Databa
     leases = await lease_due(outbox)
     await outbox.record_outcomes([DeliveryOutcome(lease, has_attempts(200), None) for lease in leases])
     await record(outbox, 2, ["a"])
-    lanes = delivery_lanes.lanes_pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
+    lanes = delivery_selection.lanes_pipeline({"state": "due", "nextAttempt": {"$lte": NOW}}, "a")
     asked = {"aggregate": "deliveries", "pipeline": lanes, "cursor": {}, "hint": "lanes"}
     explained = await database.motor.command({"explain": asked, "verbosity": "executionStats"})
     figures = explained["stages"][0]["$cursor"]["executionStats"]
@@ -433,7 +433,7 @@ async def test_lease_query_reads_only_the_index(outbox: Outbox, database: Databa
 @pytest.mark.requirement("webhooks-15.2-12")
 async def test_very_many_lanes_are_read_in_pages(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The names of all lanes may exceed the 16 MB limit of a MongoDB reply."""
-    monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
+    monkeypatch.setattr(delivery_selection, "_LANES_PER_PAGE", 3)
     expected: set[str] = set()
     for tenant_id in ("one", "two", None):
         for webhook in "abcd":
@@ -449,7 +449,7 @@ async def test_very_many_lanes_are_read_in_pages(outbox: Outbox, monkeypatch: py
 async def test_very_many_lanes_of_a_webhook_at_capacity_hide_no_other(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery_lanes, "_LANES_PER_PAGE", 3)
+    monkeypatch.setattr(delivery_selection, "_LANES_PER_PAGE", 3)
     for number in range(40):
         await outbox.record(None, [(make_event(tenant_id=f"{number}"), [NewDelivery(WebhookId("busy"), NOW)])], 1)
     (other,) = await record(outbox, 1, ["later"])

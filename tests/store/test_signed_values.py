@@ -6,7 +6,7 @@ import pytest
 
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
-from identity.store.dpop_nonces import PERIOD_SECONDS, DpopNonces
+from identity.store.signed_values import DPOP_NONCE_SECONDS, DpopNonces
 from identity.store.vault import Vault
 
 KEYS = {"one": b"k" * 32}
@@ -18,10 +18,10 @@ def test_nonce_is_accepted_for_two_periods():
     nonces, tenant_id = DpopNonces(Vault(KEYS, b"f" * 32)), TenantId(new_id())
     nonce = nonces.current(tenant_id, NOW)
     assert nonces.is_fresh(tenant_id, nonce, NOW)
-    assert nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=PERIOD_SECONDS))
-    assert not nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=2 * PERIOD_SECONDS))
-    assert not nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=-PERIOD_SECONDS))
-    assert nonces.current(tenant_id, later(NOW, seconds=PERIOD_SECONDS)) != nonce
+    assert nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=DPOP_NONCE_SECONDS))
+    assert not nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=2 * DPOP_NONCE_SECONDS))
+    assert not nonces.is_fresh(tenant_id, nonce, later(NOW, seconds=-DPOP_NONCE_SECONDS))
+    assert nonces.current(tenant_id, later(NOW, seconds=DPOP_NONCE_SECONDS)) != nonce
 
 
 def test_nonce_of_another_tenant_or_instance_is_rejected():
