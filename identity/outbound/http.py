@@ -25,7 +25,7 @@ import structlog
 
 from identity.ids import Secret
 from identity.outbound.addresses import Network, check_url, forbidden_port, forbidden_reason
-from identity.outbound.name_resolution import NameResolver, UnknownNameError, unresolved_host
+from identity.outbound.connections import NameResolver, UnknownNameError, unresolved_host
 
 _log = structlog.get_logger(__name__)
 

@@ -20,11 +20,10 @@ import sansldap
 from sansldap import LDAPResultCode
 
 from identity.call import Document
-from identity.outbound import sockets, tls
+from identity.outbound import connections, tls
 from identity.outbound.addresses import Network
+from identity.outbound.connections import ForbiddenAddressError, NameResolver, UnknownNameError
 from identity.outbound.directories import Directory, LdapError
-from identity.outbound.name_resolution import NameResolver, UnknownNameError
-from identity.outbound.sockets import ForbiddenAddressError
 
 M = TypeVar("M", bound=sansldap.LDAPMessage)
 
@@ -73,7 +72,7 @@ class LdapClient:
         """Provide a connection, with TLS where the directory requires it, within the connect timeout."""
         seconds = directory.connect_timeout_ms / 1000
         async with asyncio.timeout(seconds):
-            plain = await sockets.connect(
+            plain = await connections.connect(
                 self._resolver, directory.host, directory.port, self._allowed_networks, seconds
             )
             try:

@@ -15,9 +15,8 @@ from identity.call import Document
 from identity.config.sections import Email
 from identity.domain.objects import property_files
 from identity.ids import Secret
-from identity.outbound import sockets, tls
-from identity.outbound.name_resolution import NameResolver, UnknownNameError
-from identity.outbound.sockets import ForbiddenAddressError
+from identity.outbound import connections, tls
+from identity.outbound.connections import ForbiddenAddressError, NameResolver, UnknownNameError
 
 if TYPE_CHECKING:
     import aiosmtplib
@@ -154,7 +153,7 @@ class SmtpClient:
     async def _connected(self, server: MailServer) -> AsyncIterator[aiosmtplib.SMTP]:
         """Provide a connection that is ready for a mail."""
         self._require_protected(server)
-        connection = await sockets.connect(
+        connection = await connections.connect(
             self._resolver, server.host, server.port, self._settings.allowed_networks, self._settings.timeout_seconds
         )
         try:

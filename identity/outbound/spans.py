@@ -30,12 +30,7 @@ class Tracer:
         return None
 
     def record(
-        self,
-        name: str,
-        parent: TraceContext,
-        seconds: float,
-        attributes: Mapping[str, str],
-        failure: str | None,
+        self, name: str, parent: TraceContext, seconds: float, attributes: Mapping[str, str], failure: str | None
     ) -> None:
         """Export a client span that has just ended, `seconds` after it began; a threadsafe method."""
 

@@ -98,12 +98,7 @@ class DeviceGrants(RedisStore):
         return DeviceGrant(grant_id, client_id, status, request, expires)
 
     async def decide(
-        self,
-        tenant_id: TenantId,
-        user_code: str,
-        grant_id: str,
-        approval: DeviceApproval | None,
-        now: Instant,
+        self, tenant_id: TenantId, user_code: str, grant_id: str, approval: DeviceApproval | None, now: Instant
     ) -> Literal["Approved", "Denied", "Expired", "Unknown"]:
         """Approve a pending grant, or deny it without an approval.
 

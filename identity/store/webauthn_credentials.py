@@ -67,10 +67,5 @@ class WebAuthnCredentials(TenantDocuments):
         An authenticator without a counter returns 0 each time.
         """
         earlier = 0 if sign_count == 0 else {"$lt": sign_count}
-        change = {
-            "signCount": sign_count,
-            "backedUp": is_backed_up,
-            "lastUseInstant": now,
-            "lastUpdateInstant": now,
-        }
+        change = {"signCount": sign_count, "backedUp": is_backed_up, "lastUseInstant": now, "lastUpdateInstant": now}
         return await self._update_one(tenant_id, passkey_id, {"$set": change}, session, where={"signCount": earlier})

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from identity.config.sections import AllowedNetworks
-from identity.outbound import name_resolution
+from identity.outbound import connections
 from identity.outbound.http import HttpClient, OutboundError, Request
 from tests.receiver import Receiver, in_turn, receiving, sends
 
@@ -106,7 +106,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     async def look_up(_dns: object, _host: str) -> tuple[str, ...]:
         return tuple(answers)
 
-    monkeypatch.setattr(name_resolution, "look_up", look_up)
+    monkeypatch.setattr(connections, "look_up", look_up)
     return answers
 
 

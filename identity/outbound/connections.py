@@ -1,22 +1,20 @@
-"""Non-blocking host name resolution through c-ares (aiodns), with request coalescing and a short cache.
-
-libcurl and `getaddrinfo` resolve names in a few threads that all calls share: a handful of receivers whose name
-servers never answer would occupy every thread and block the others. c-ares needs no thread per name. It reads
-/etc/hosts, /etc/nsswitch.conf and /etc/resolv.conf (search domains, ndots, name servers), and follows their changes.
-"""
+"""Host name resolution through c-ares (aiodns), and connections of protocols other than HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import ipaddress
 import socket
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
+
+from identity.outbound.addresses import Network, forbidden_reason
 
 if TYPE_CHECKING:
     import aiodns
@@ -34,6 +32,10 @@ Addresses = tuple[str, ...]
 
 class UnknownNameError(Exception):
     """A host name has no address, or its name server reports a failure."""
+
+
+class ForbiddenAddressError(Exception):
+    """The service may not connect to any address of a host; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +60,13 @@ def unresolved_host(url: str) -> UnresolvedHost | None:
 
 
 class NameResolver:
-    """Resolves host names: one query per name at a time, answers cached for `FRESH_SECONDS`."""
+    """Resolves host names: one query per name at a time, answers cached for `FRESH_SECONDS`.
+
+    libcurl and `getaddrinfo` resolve names in a few threads that all calls share: a handful of receivers whose name
+    servers never answer would occupy every thread and block the others. c-ares needs no thread per name. It reads
+    /etc/hosts, /etc/nsswitch.conf and /etc/resolv.conf (search domains, ndots, name servers), and follows their
+    changes.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`monotonic` is a monotonic clock in seconds."""
@@ -132,6 +140,37 @@ async def look_up(dns: aiodns.DNSResolver, host: str) -> Addresses:
     except (aiodns.error.DNSError, UnicodeError):
         return ()
     return tuple(dict.fromkeys(node.addr[0].decode() for node in found.nodes))
+
+
+async def connect(
+    resolver: NameResolver, host: str, port: int, allowed: Sequence[Network], timeout_seconds: float
+) -> socket.socket:
+    """Connect through the address guard: to the first permitted address of a host that accepts a connection.
+
+    The socket is non-blocking. Raises ForbiddenAddressError, UnknownNameError, TimeoutError if the name is not resolved
+    in time, and OSError.
+    """
+    addresses = (host,) if _is_address(host) else await resolver.resolve(host, timeout_seconds)
+    reasons = {address: forbidden_reason(address, allowed) for address in addresses}
+    permitted = [address for address, reason in reasons.items() if reason is None]
+    if not permitted:
+        raise ForbiddenAddressError(str(reasons[addresses[0]]))
+    for address in permitted[:-1]:
+        with contextlib.suppress(OSError):
+            return await _connect_to(address, port)
+    return await _connect_to(permitted[-1], port)
+
+
+async def _connect_to(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _is_address(host: str) -> bool:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pycares
 import pytest
 
-from identity.outbound import name_resolution
+from identity.outbound import connections
+from identity.outbound.connections import FRESH_SECONDS, STALE_SECONDS, NameResolver, UnknownNameError
 from identity.outbound.http import HttpClient, OutboundError, Request
-from identity.outbound.name_resolution import FRESH_SECONDS, STALE_SECONDS, NameResolver, UnknownNameError
 from tests import certificates
 from tests.receiver import receiving, until
 
@@ -39,7 +39,7 @@ class NameServers:
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServers]:
     found = NameServers()
-    monkeypatch.setattr(name_resolution, "look_up", found.look_up)
+    monkeypatch.setattr(connections, "look_up", found.look_up)
     yield found
     found.released.set()
 
@@ -160,8 +160,8 @@ async def test_missing_value_is_loaded_again(servers: NameServers) -> None:
 
 
 async def test_cache_and_concurrent_queries_are_bounded(servers: NameServers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_resolution, "_MAX_CACHED_NAMES", 2)
-    monkeypatch.setattr(name_resolution, "MAX_CONCURRENT_QUERIES", 1)
+    monkeypatch.setattr(connections, "_MAX_CACHED_NAMES", 2)
+    monkeypatch.setattr(connections, "MAX_CONCURRENT_QUERIES", 1)
     servers.known |= {f"{letter}.example.com": ("192.0.2.1",) for letter in "abc"}
     known = NameResolver()
     for letter in "abca":
@@ -205,7 +205,7 @@ async def test_query_that_cannot_start_fails_and_the_next_one_succeeds(
     ],
 )
 def test_names_are_distinguished_from_addresses(url: str, expected: str | None) -> None:
-    found = name_resolution.unresolved_host(url)
+    found = connections.unresolved_host(url)
     assert (None if found is None else found.curl_resolve_entry(("192.0.2.1", "2001:db8::1"))) == expected
 
 
