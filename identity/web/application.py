@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from types import ModuleType
+from collections.abc import Iterator
 
 import prometheus_client
 import structlog
@@ -60,16 +59,7 @@ from identity.web.console import try_it as console_try_it
 from identity.web.console import user_export as console_user_export
 from identity.web.console import user_import as console_user_import
 from identity.web.console import webhook_pages as console_webhook_pages
-from identity.web.hosted import (
-    complete_registration,
-    consent,
-    device_pages,
-    landing_page,
-    passkeys,
-    passwordless,
-    register,
-    verification_gates,
-)
+from identity.web.hosted import consent, landing_page, passkeys, passwordless, register, verification_gates
 from identity.web.hosted import two_factor as two_factor_pages
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
@@ -85,14 +75,7 @@ from identity.web.oauth2 import (
 )
 from identity.web.openapi import document
 from identity.web.routing import RoutedApplication
-from identity.web.self_service import (
-    account,
-    account_access,
-    account_edit,
-    account_two_factor,
-    account_webauthn,
-    mail_links,
-)
+from identity.web.self_service import account, account_access, account_authenticators, account_edit, mail_links
 from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger(ACCESS)
@@ -101,7 +84,7 @@ _PROBES = frozenset({"/api/health", "/api/prometheus/metrics", "/api/status"})
 """Routes that monitoring requests every few seconds; those that succeed are logged at debug level."""
 
 
-_PROTOCOL = (
+_MODULES = (
     register_client,
     token,
     userinfo,
@@ -111,12 +94,6 @@ _PROTOCOL = (
     device,
     hosted_backend,
     callback,
-)
-
-_BEFORE_RESOURCES = (webhooks,)
-"""Modules with paths that the pattern of a declared resource matches as well."""
-
-_API = (
     identity_providers,
     api_keys,
     applications,
@@ -140,13 +117,8 @@ _API = (
     users,
     webauthn,
     scim,
-)
-
-_PAGES = (
     consent,
     register,
-    complete_registration,
-    device_pages,
     passwordless,
     passkeys,
     two_factor_pages,
@@ -156,8 +128,7 @@ _PAGES = (
     account,
     account_access,
     account_edit,
-    account_two_factor,
-    account_webauthn,
+    account_authenticators,
     landing_page,
     console_sign_in,
     console_home,
@@ -178,20 +149,14 @@ _PAGES = (
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
     """Return every route of the service, in the order in which they are matched."""
     found = [
-        *_of(_PROTOCOL),
-        *_of(_BEFORE_RESOURCES),
+        *webhooks.ROUTES,  # the pattern of their resource matches their paths as well
         *crud.routes(*resources.RESOURCES, connectors.RESOURCE),
-        *_of(_API),
         *system.routes(registry),
-        *_of(_PAGES),
+        *(route for module in _MODULES for route in module.ROUTES),
     ]
     found += document.routes(lambda: found)
     found += api_reference.routes(lambda: found)
     return found
-
-
-def _of(modules: Sequence[ModuleType]) -> Iterator[Route]:
-    return (route for module in modules for route in module.ROUTES)
 
 
 def application(

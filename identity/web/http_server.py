@@ -255,15 +255,8 @@ class LargeBodyLimit:
         except OUTAGES:
             return None
         await self._slot.acquire()
-        is_released = False
-
-        def release() -> None:
-            nonlocal is_released
-            if not is_released:
-                is_released = True
-                self._slot.release()
-
-        return release
+        # The end of the response and that of the connection both release the slot: only the first call counts.
+        return functools.cache(self._slot.release)
 
 
 def _path(start_line: RequestStartLine) -> str:

@@ -56,8 +56,5 @@ def _trace(headers: HTTPHeaders) -> TraceContext | None:
 
 
 def _via(headers: HTTPHeaders) -> tuple[str, ...]:
-    return (
-        delivery_loop_detection.parse(headers[delivery_loop_detection.HEADER])
-        if delivery_loop_detection.HEADER in headers
-        else ()
-    )
+    text = headers.get(delivery_loop_detection.HEADER)
+    return () if text is None else delivery_loop_detection.parse(text)

@@ -8,7 +8,6 @@ from identity.call import Call, Document
 from identity.domain.providers.identity_providers import EXTERNAL_JWT
 from identity.operations.providers import connection_tests, provider_login, unlinking
 from identity.operations.providers import identity_providers as operations
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links
 from identity.web import crud
 from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
@@ -81,8 +80,7 @@ class ProviderLoginHandler(LoginApiHandler):
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS | {204: None})
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in, or complete a connection test."""
-        trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.respond(await provider_login.log_in(self.services, call, body, trust_id=trust_id))
+        return self.respond(await provider_login.log_in(self.services, call, body, trust_id=self.trust_id))
 
 
 class ReconcileHandler(LoginApiHandler):
@@ -91,9 +89,8 @@ class ReconcileHandler(LoginApiHandler):
     @endpoint(access=Access.RECOGNIZED_KEY, raw_body=True, takes=_REQUEST, answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in through a provider of type ExternalJWT."""
-        trust_id = self.cookie(two_factor_trust.COOKIE)
         return self.respond(
-            await provider_login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=trust_id)
+            await provider_login.log_in(self.services, call, body, only=EXTERNAL_JWT, trust_id=self.trust_id)
         )
 
 

@@ -6,7 +6,6 @@ from http.cookies import Morsel
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
-from identity.errors import Unauthorized
 from identity.operations.api import login_api, refresh_token_api
 from identity.operations.authorization import passwordless
 from identity.operations.two_factor import two_factor_trust
@@ -24,7 +23,7 @@ ACCESS_COOKIE: Final = "access_token"
 """The cookies with the tokens of a login."""
 
 _PING = "api/login-ping.request.json"
-_PASSWORDLESS_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
+LOGIN_WITHOUT_PASSWORD_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401}
 
 
 class LoginApiHandler(ApiHandler):
@@ -55,6 +54,11 @@ class LoginApiHandler(ApiHandler):
         is_simple = self.request.method == "POST" and self.content_type() != "application/json"
         return None if is_simple else self.cookie(ACCESS_COOKIE)
 
+    @property
+    def trust_id(self) -> str | None:
+        """The secret of a browser that the user trusts, of a two-factor login before."""
+        return self.cookie(two_factor_trust.COOKIE)
+
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie, if it is set."""
         return self.received_cookie(name) or None
@@ -66,7 +70,7 @@ class LoginHandler(LoginApiHandler):
     @endpoint(access=Access.OPTIONAL_KEY, raw_body=True, takes="api/login.request.json", answer=LOGIN_ANSWERS)
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
-        return self.respond(await login_api.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
+        return self.respond(await login_api.log_in(self.services, call, body, self.trust_id))
 
     @endpoint(access=Access.KEY_OR_BEARER, raw_body=True, body_required=False, takes=_PING, answer=LOGIN_ANSWERS)
     async def put(self, call: Call, body: Document) -> Reply:
@@ -136,11 +140,11 @@ class PasswordlessLoginHandler(LoginApiHandler):
         access=Access.RECOGNIZED_KEY,
         raw_body=True,
         takes="api/passwordless-login.request.json",
-        answer=_PASSWORDLESS_ANSWERS,
+        answer=LOGIN_WITHOUT_PASSWORD_ANSWERS,
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in with a code."""
-        return self.respond(await passwordless.log_in(self.services, call, body, self.cookie(two_factor_trust.COOKIE)))
+        return self.respond(await passwordless.log_in(self.services, call, body, self.trust_id))
 
 
 ROUTES = [

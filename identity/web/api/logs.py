@@ -14,7 +14,7 @@ from identity.operations.objects import audit_logs, csv_exports, event_logs
 from identity.services import Services
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import ResourceHandler, SearchHandler, criteria_of
-from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, endpoint
+from identity.web.endpoint import Access, Endpoint, Query, Reply, Tenancy, calls, endpoint
 
 _AUDIT_LOG = "api/audit-log.json#auditLog"
 _EVENT_LOG = "api/event-log.json#eventLog"
@@ -47,11 +47,7 @@ class ExportHandler(ApiHandler):
         return await self.exported(call, self.query(), self.query(), "")
 
     @endpoint(
-        access=Access.API_KEY,
-        raw_body=True,
-        tenancy=Tenancy.AS_NAMED,
-        takes="{schema}",
-        answer="application/zip",
+        access=Access.API_KEY, raw_body=True, tenancy=Tenancy.AS_NAMED, takes="{schema}", answer="application/zip"
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Export by a JSON body."""
@@ -192,10 +188,11 @@ class RecentLoginsHandler(ApiHandler):
 class FailedLoginsHandler(ApiHandler):
     """The recent failed logins of a user."""
 
-    @endpoint(access=Access.API_KEY, answer="api/failed-login.response.json")
-    async def get(self, call: Call, user_id: str) -> Reply:
-        """Retrieve up to 25 failed logins of the last 30 days."""
-        return Reply(await login_failures.find(self.services, call, user_id))
+    get = calls(
+        login_failures.find,
+        "Retrieve up to 25 failed logins of the last 30 days.",
+        answer="api/failed-login.response.json",
+    )
 
 
 ROUTES = [

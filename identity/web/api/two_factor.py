@@ -8,11 +8,11 @@ from identity.call import Call, Document
 from identity.operations.api import two_factor_login_api, two_factor_method_api, two_factor_status
 from identity.operations.login import two_factor_challenges
 from identity.operations.two_factor import two_factor_methods, two_factor_trust
-from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
+from identity.web.api.login import LOGIN_WITHOUT_PASSWORD_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
-_LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != 401} | {421: None}
+_LOGIN_ANSWERS: Final = LOGIN_WITHOUT_PASSWORD_ANSWERS | {421: None}
 _STATUS_ANSWERS: Final = dict.fromkeys((200, 242), "api/two-factor-status.response.json")
 _STATUS_QUERY: Final[Query] = {"applicationId": "uuid", "userId": "uuid"}
 _ADDED: Final = "api/two-factor.response.json"
@@ -41,8 +41,7 @@ class LoginHandler(LoginApiHandler):
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in with a code, and set the trust cookie if the device is to be trusted."""
-        trust_id = self.cookie(two_factor_trust.COOKIE)
-        done = await two_factor_login_api.log_in(self.services, call, body, trust_id)
+        done = await two_factor_login_api.log_in(self.services, call, body, self.trust_id)
         reply = self.respond(done.response)
         if done.trust_seconds is None or done.response.body is None:
             return reply
@@ -133,11 +132,12 @@ class UserMethodsHandler(MethodsHandler):
 class RecoveryCodesHandler(ApiHandler):
     """The recovery codes of a user."""
 
-    @endpoint(access=Access.API_KEY, answer=_CODES)
-    async def get(self, call: Call, user_id: str) -> Reply:
-        """Retrieve the unused codes."""
-        codes = await two_factor_method_api.retrieve_recovery_codes(self.services, call, user_id)
-        return Reply({"recoveryCodes": codes})
+    get = calls(
+        two_factor_method_api.retrieve_recovery_codes,
+        "Retrieve the unused codes.",
+        wrapper="recoveryCodes",
+        answer=_CODES,
+    )
 
     @endpoint(access=Access.API_KEY, takes="api/event-info.request.json", answer=_CODES)
     async def post(self, call: Call, user_id: str) -> Reply:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from identity.call import Call, Document
-from identity.errors import Invalid, Unauthorized
+from identity.errors import Invalid
 from identity.ids import parse_id
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.webauthn import authentication, passkeys, registration
-from identity.web.api.login import LOGIN_ANSWERS, LoginApiHandler
+from identity.web.api.login import LOGIN_WITHOUT_PASSWORD_ANSWERS, LoginApiHandler
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Query, Reply, calls, endpoint
 
 _FEATURE: Final = "webAuthn"
 _QUERY: Final[Query] = {"userId": "uuid"}
 _CREDENTIAL: Final = "api/webauthn-credential.response.json"
-_LOGIN_ANSWERS: Final = {status: body for status, body in LOGIN_ANSWERS.items() if status != Unauthorized.status}
 
 
 class PasskeysHandler(ApiHandler):
@@ -109,13 +107,12 @@ class LoginHandler(LoginApiHandler):
         access=Access.RECOGNIZED_KEY,
         raw_body=True,
         takes="api/webauthn-login.request.json",
-        answer=_LOGIN_ANSWERS,
+        answer=LOGIN_WITHOUT_PASSWORD_ANSWERS,
         feature=_FEATURE,
     )
     async def post(self, call: Call, body: Document) -> Reply:
         """Log in."""
-        trust_id = self.cookie(two_factor_trust.COOKIE)
-        return self.respond(await authentication.log_in(self.services, call, body, trust_id))
+        return self.respond(await authentication.log_in(self.services, call, body, self.trust_id))
 
 
 class AssertHandler(ApiHandler):

@@ -1,4 +1,7 @@
-"""`/oauth2/register`: self-service registration in one page, or in the steps of a form; it continues the request."""
+"""`/oauth2/register`: self-service registration in one page, or in the steps of a form; it continues the request.
+
+`/oauth2/complete-registration` collects required fields that a user lacks (spec: hosted login, step 4).
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,34 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.captcha import captchas
 from identity.domain.forms import field_keys, field_values
-from identity.domain.users import self_registration
+from identity.domain.users import self_registration, users
 from identity.errors import ServiceError
-from identity.operations.authorization import request_sources
+from identity.operations.authorization import just_in_time_registration, request_sources
 from identity.operations.captcha import verification
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import (
+    AuthenticatedTransaction,
     RegistrationTransaction,
     TransactionEndedError,
 )
 from identity.operations.pages import (
+    complete_registration_page,
     page_messages,
     registration_form_page,
     registration_page,
     registration_steps,
     registration_verification,
 )
+from identity.operations.pages.complete_registration_page import MissingFields
 from identity.operations.pages.registration_form_page import NextStep, StepRejected
 from identity.operations.pages.registration_page import EmailSent, FormRejected
 from identity.operations.pages.registration_verification import LoginIdVerification
 from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, fields, login, page_theme, render
-from identity.web.hosted.fields import Field, Form
-from identity.web.hosted.login_flow import LoginFlowHandler, TransactionPageHandler
+from identity.web.hosted.fields import Field, Form, inputs, localized, profile_field
+from identity.web.hosted.login_flow import AuthenticatedLoginHandler, LoginFlowHandler, TransactionPageHandler
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import AUTHORIZE_REQUEST, PageHandler, tenant_routes
 
@@ -235,6 +241,61 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
             super().refuse(error)
 
 
+class CompleteRegistrationHandler(AuthenticatedLoginHandler):
+    """The page of a login transaction."""
+
+    page_name = just_in_time_registration.PAGE
+
+    @page_endpoint(query="oauth2/consent.request.json")
+    async def get(self, call: Call, tenant_id: str | None = None) -> Reply:
+        """Show the missing fields, or continue if none is missing."""
+        transaction = await self.find_transaction(call, self.parameters(), tenant_id)
+        return await self.fields_page(call, transaction, {})
+
+    @page_endpoint(form="oauth2/complete-registration.form.json")
+    async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
+        """Handle the form; without a valid CSRF token show the page again."""
+        transaction = await self.find_transaction(call, form, tenant_id)
+        if not csrf.has_valid_token(self, form):
+            return await self.fields_page(call, transaction, form, message=csrf.INVALID_TOKEN)
+        step = await complete_registration_page.answer(self.services, call, transaction, self.browser(), form)
+        # Only now: of two concurrent forms one gets a response for the application, the other an error page.
+        self.verified_client = transaction.verified_client
+        if isinstance(step, FormRejected):
+            return await self.fields_page(call, transaction, form, refused=step)
+        return await self.continue_login(transaction, step)
+
+    async def fields_page(
+        self,
+        call: Call,
+        transaction: AuthenticatedTransaction,
+        answers: Document,
+        *,
+        refused: FormRejected = NOT_REJECTED,
+        message: str = "",
+    ) -> Reply:
+        """Return the page with rejected values, or the next step; `message` is the key of a page text."""
+        self.verified_client = transaction.verified_client
+        step = await complete_registration_page.show(self.services, call, transaction, self.browser())
+        given = transaction.verified_client.given
+        if not isinstance(step, MissingFields):
+            return await self.render_step(step, given)
+        theme, name = await self.load_theme(transaction, step.user), step.client.application["name"]
+        missing = [profile_field(field, answers.get(field.name, ""), theme) for field in step.missing.fields]
+        form_fields = step.missing.form_fields
+        form = Form(
+            hidden=list(self.transaction_parameters(transaction).items()),
+            title=theme.fill("completeRegistration.title", name),
+            heading=theme["completeRegistration.heading"],
+            lead=theme.fill("completeRegistration.lead", name, strong=True),
+            submit=theme["completeRegistration.submit"],
+            fields=[*missing, *inputs(form_fields, field_values.read(form_fields, answers), theme)],
+            notes=[theme.fill("device.signedIn", users.primary_login_id(step.user), strong=True)],
+        )
+        form = fields.with_refusal(form, localized(refused.fields, theme), theme, refused.general)
+        return fields.page(self, form, theme, message=message, redirect_uri=given["redirect_uri"])
+
+
 def _form(client: Client, shown: Sequence[Field], theme: PageTheme, number: int = 1, total: int = 1) -> Form:
     """Return the form of the page, or of one of several steps."""
     name = client.application["name"]
@@ -290,5 +351,9 @@ def _with_verification(form: Form, pending: LoginIdVerification, theme: PageThem
 
 
 ROUTES = tenant_routes(
-    [("/oauth2/register", RegisterHandler), (f"/oauth2/{login_transactions.REGISTRATION_STEPS}", RegisterStepsHandler)]
+    [
+        ("/oauth2/register", RegisterHandler),
+        (f"/oauth2/{login_transactions.REGISTRATION_STEPS}", RegisterStepsHandler),
+        (f"/oauth2/{just_in_time_registration.PAGE}", CompleteRegistrationHandler),
+    ]
 )

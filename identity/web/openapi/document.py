@@ -75,11 +75,7 @@ class OpenApiHandler(ApiHandler):
     document: PreparedDocument
     cross_origin = CrossOriginAccess.OPEN
 
-    @endpoint(
-        access=Access.PUBLIC,
-        tenancy=Tenancy.BY_OPERATION,
-        answer={200: "api/openapi.response.json", 304: None},
-    )
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: "api/openapi.response.json", 304: None})
     async def get(self, call: Call) -> Reply:
         """The description of the API in OpenAPI 3.1."""
         return self.prepared_reply(await self.document.get(), "public, max-age=300")

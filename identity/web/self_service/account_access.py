@@ -16,12 +16,7 @@ from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, redirect
 from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.self_service.account import (
-    NO_FEEDBACK,
-    AccountContext,
-    AccountFormHandler,
-    FormFeedback,
-)
+from identity.web.self_service.account import NO_FEEDBACK, AccountContext, AccountFormHandler, FormFeedback
 
 SESSIONS_PATH: Final = "/account/sessions"
 APPLICATIONS_PATH: Final = "/account/applications"

@@ -1,13 +1,16 @@
-"""`/account/two-factor`: signed-in users add and remove their two-factor methods."""
+"""`/account/two-factor` and `/account/webauthn`: signed-in users manage their two-factor methods and passkeys."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from typing import Any, Final
 
 from identity.call import Call, Document
+from identity.domain.objects import catalogues
 from identity.domain.two_factor import qr_codes
-from identity.operations.pages import account_two_factor, method_setup
+from identity.operations.pages import account_passkeys, account_two_factor, method_setup
 from identity.operations.pages.account_two_factor import MethodRemoval
 from identity.operations.pages.accounts import Account
 from identity.operations.pages.method_setup import MethodSetup
@@ -21,11 +24,15 @@ from identity.web.self_service.account import (
     AccountFormHandler,
     AccountHandler,
     FormFeedback,
+    session_name,
 )
 
 _LIST_PATH: Final = "/account/two-factor"
 _ENABLE_PATH: Final = f"{_LIST_PATH}/enable"
 _DISABLE_PATH: Final = f"{_LIST_PATH}/disable"
+_PASSKEYS_PATH: Final = "/account/webauthn"
+_ADD_PASSKEY_PATH: Final = f"{_PASSKEYS_PATH}/add"
+_DELETE_PASSKEY_PATH: Final = f"{_PASSKEYS_PATH}/delete"
 
 
 class ListHandler(AccountHandler):
@@ -135,6 +142,99 @@ class DisableHandler(_FormHandler):
         return self.account_form(context, form, feedback)
 
 
+class PasskeyListHandler(AccountHandler):
+    """The passkeys of the user."""
+
+    page_path = _PASSKEYS_PATH
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """List the passkeys."""
+        theme, owned = context.theme, await account_passkeys.find_all(self.services, context.account)
+        is_offered = account_passkeys.is_offered(
+            self.services, context.account.client, self.addresses.base_url(self.request)
+        )
+        buttons = [(theme["accountPasskeys.add"], context.url(_ADD_PASSKEY_PATH))] if is_offered else []
+        buttons += [
+            (
+                theme.fill("accountPasskeys.remove", one["displayName"]),
+                context.url(_DELETE_PASSKEY_PATH, passkeyId=one["id"]),
+            )
+            for one in owned
+        ]
+        facts: list[tuple[str, str]] = [
+            (
+                one["displayName"],
+                theme.fill("accountPasskeys.lastUse", catalogues.date(one["lastUseInstant"], theme.language)),
+            )
+            for one in owned
+        ]
+        return self.list_page(context, "accountPasskeys", given, facts, buttons)
+
+
+class AddPasskeyHandler(AccountFormHandler):
+    """Adds a passkey."""
+
+    page_path = _PASSKEYS_PATH
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """Show the form, whose script creates a passkey."""
+        base_url, session = self.addresses.base_url(self.request), session_name(context.account)
+        options = None
+        if account_passkeys.is_offered(self.services, context.account.client, base_url):
+            user_agent = self.origin().user_agent
+            options = await account_passkeys.start(self.services, context.account, base_url, session, user_agent)
+        if options is None:
+            return redirect(context.url(_PASSKEYS_PATH))
+        theme = context.theme
+        values = {
+            "action": _ADD_PASSKEY_PATH,
+            "options": json.dumps(options),
+            "name": given.get("displayName") or theme["accountPasskeysAdd.value"],
+            "back": context.url(_PASSKEYS_PATH),
+        }
+        return csrf.form_page(
+            self, "account_passkey_add.html", values, theme, context.form_parameters, message=feedback.message
+        )
+
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
+        """Store the passkey."""
+        name = form.get("displayName", "").strip() or context.theme["accountPasskeysAdd.value"]
+        cookie = await account_passkeys.add(
+            self.services, call, context.account, session_name(context.account), form.get("credential", ""), name
+        )
+        if cookie is None:
+            return await self.page(context, form, FormFeedback(message=account_passkeys.FAILED))
+        reply = redirect(context.url(_PASSKEYS_PATH, changed="added"))
+        return dataclasses.replace(reply, cookies=self.passkey_cookies(cookie))
+
+
+class DeletePasskeyHandler(AccountFormHandler):
+    """Deletes a passkey."""
+
+    page_path = _PASSKEYS_PATH
+
+    async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
+        """Ask for confirmation."""
+        passkey = await account_passkeys.find(self.services, context.account, given.get("passkeyId", ""))
+        if passkey is None:
+            return redirect(context.url(_PASSKEYS_PATH))
+        theme = context.theme
+        form = Form(
+            title=theme["accountPasskeysDelete.title"],
+            heading=theme["accountPasskeysDelete.title"],
+            lead=theme.fill("accountPasskeysDelete.lead", passkey["displayName"], strong=True),
+            submit=theme["accountPasskeysDelete.submit"],
+            hidden=[("passkeyId", passkey["id"])],
+        )
+        return self.account_form(context, form, feedback)
+
+    async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
+        """Delete the passkey, unless it is the only way to sign in."""
+        if await account_passkeys.remove(self.services, call, context.account, form.get("passkeyId", "")):
+            return redirect(context.url(_PASSKEYS_PATH, changed="removed"))
+        return await self.page(context, form, FormFeedback(message=account_passkeys.LAST))
+
+
 def _setup(account: Account, given: Document) -> MethodSetup | None:
     return account_two_factor.prepare_setup(account, given.get("method", ""), given.get("secretBase32Encoded", ""))
 
@@ -143,4 +243,7 @@ ROUTES = [
     Route(_LIST_PATH, ListHandler),
     Route(_ENABLE_PATH, EnableHandler),
     Route(_DISABLE_PATH, DisableHandler),
+    Route(_PASSKEYS_PATH, PasskeyListHandler),
+    Route(_ADD_PASSKEY_PATH, AddPasskeyHandler),
+    Route(_DELETE_PASSKEY_PATH, DeletePasskeyHandler),
 ]
