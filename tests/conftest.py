@@ -29,6 +29,7 @@ from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.store_circuit_breaker import OUTAGES
 from tests import fake_social, internals, openapi, relying_party
+from tests.databases import Databases
 from tests.fake_social import FakeSocial
 from tests.loopback import Loopback
 from tests.receiver import Receiver, receiving
@@ -204,23 +205,32 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
 
 
 @pytest.fixture(scope="session")
-def build(configured: Callable[..., config.Config]) -> Build:
-    """A function that starts a separate service; its database and data folder are deleted unless they were given."""
+async def databases(stores: EmbeddedStores) -> AsyncIterator[Databases]:
+    """The databases of the services that tests start."""
+    made = Databases(stores)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(scope="session")
+def build(configured: Callable[..., config.Config], databases: Databases) -> Build:
+    """A function that starts a separate service; it has a database and data folder of its own unless they are given."""
 
     @asynccontextmanager
     async def running(*, clock: Any = None, role: str = "all", **settings: Any) -> AsyncIterator[app.Service]:
         given_folder = settings.pop("data_dir", None)
         data_dir = Path(given_folder or tempfile.mkdtemp(prefix="identity-test-"))
         is_own = "database" not in settings
-        loaded = configured(data_dir, **{"kickstart": KICKSTART, **settings})
+        database = settings.pop("database", None) or databases.take()
+        loaded = configured(data_dir, database=database, **{"kickstart": KICKSTART, **settings})
         service = await app.build(loaded, role=role, clock=clock)
         try:
             await service.start()
             yield service
         finally:
-            if is_own:
-                await internals.database(service).drop()
             await service.stop()
+            if is_own:
+                await databases.give_back(database)
             relying_party.DEFAULT_KEY_IDS.clear()
             if given_folder is None:
                 shutil.rmtree(data_dir, ignore_errors=True)
@@ -311,11 +321,11 @@ async def social_providers(session_clock: ShiftedClock) -> AsyncIterator[FakeSoc
 
 @pytest.fixture(scope="session")
 async def service(
-    build: Build, session_clock: ShiftedClock, social_providers: FakeSocial
+    build: Build, databases: Databases, session_clock: ShiftedClock, social_providers: FakeSocial
 ) -> AsyncIterator[app.Service]:
     """The service that most tests share. Each test creates its own tenants and objects."""
-    overrides = social_providers.overrides()
-    async with build(clock=session_clock, identity_providers__endpoint_overrides=overrides) as running:
+    settings = {"database": databases.take(), "identity_providers__endpoint_overrides": social_providers.overrides()}
+    async with build(clock=session_clock, **settings) as running:
         _SHARED.append(running)
         yield running
 
