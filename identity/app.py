@@ -20,7 +20,7 @@ from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
 from identity.domain.clients import security_profiles
-from identity.domain.configuration import issuers
+from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
 from identity.domain.objects.kickstart import Source
 from identity.errors import StartupError
@@ -307,7 +307,7 @@ async def profiles_of_applications(config: Config) -> list[Document]:
 async def duplicate_issuers(config: Config) -> list[Document]:
     """Return the issuers that several tenants share, read from MongoDB. Raises StartupError."""
     async with _connected(config) as database:
-        return issuers.duplicates(await cli_queries.tenants(database))
+        return tenant_rules.duplicate_issuers(await cli_queries.tenants(database))
 
 
 async def mail_server_faults(config: Config) -> list[str]:

@@ -18,7 +18,7 @@ from identity.cli import exit_codes
 from identity.cli.api import Api, ApiError, Json
 from identity.cli.connection import with_api
 from identity.cli.output import Output, instant
-from identity.domain.configuration import issuers
+from identity.domain.configuration.tenants import duplicate_issuers
 
 _DAY_MILLISECONDS: Final = 86_400_000
 _EXPIRY_DAYS: Final = 30
@@ -125,7 +125,7 @@ def _stores(api: Api) -> Iterator[Finding]:
 
 def _issuers(api: Api) -> Iterator[Finding]:
     tenants = api.get("/api/tenant")["tenants"]
-    for shared in issuers.duplicates(tenants):
+    for shared in duplicate_issuers(tenants):
         names = ", ".join(tenant["name"] for tenant in shared["tenants"])
         yield Finding("fault", "issuers", f"{shared['issuer']} is the issuer of {names}", "Give each tenant its own.")
     for tenant in tenants[:_MOST_TENANTS]:

@@ -10,7 +10,7 @@ import orjson
 import structlog
 
 from identity.call import Document
-from identity.domain.objects import secret_redaction
+from identity.domain.objects import secret_masking
 from identity.domain.objects.log_throttling import LogThrottle
 from identity.domain.webhooks import delivery_loop_detection
 from identity.domain.webhooks.retry_schedule import minimum_wait_seconds, retry_after_seconds
@@ -143,9 +143,9 @@ class Deliverer:
             return AttemptResult(attempt, minimum_wait_seconds(None, timed_out=timed_out, retry_after_seconds=None))
         secrets = _secrets(webhook, body, event_type)
         # Redact before truncating, so that a secret at the limit is still recognized.
-        text = secret_redaction.redact(response.body.decode("utf-8", "replace"), secrets)
+        text = secret_masking.redact(response.body.decode("utf-8", "replace"), secrets)
         text = text.encode()[:_LOGGED_BODY_BYTES].decode("utf-8", "ignore")
-        headers = {name: secret_redaction.redact(value, secrets) for name, value in _logged(response.headers).items()}
+        headers = {name: secret_masking.redact(value, secrets) for name, value in _logged(response.headers).items()}
         attempt = DeliveryAttempt(
             start, self._clock.now(), url, status=response.status, response_body=text, response_headers=headers
         )
@@ -187,7 +187,7 @@ def _end(span: Span, webhook: Document, event_id: EventId, context: DeliveryCont
 
 def _secrets(webhook: Document, body: bytes, event_type: str) -> Sequence[str]:
     """The secrets in a request, which are redacted from the logged response."""
-    secrets = secret_redaction.credentials(
+    secrets = secret_masking.credentials(
         webhook.get("headers") or {},
         webhook.get("httpAuthenticationUsername"),
         webhook.get("httpAuthenticationPassword"),

@@ -18,7 +18,7 @@ from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
-from identity.domain.users.user_search import FIELDS
+from identity.domain.users.users import INDEX_FIELDS
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.instants import Instant
 from identity.store.cache import ChangeStreamStatus
@@ -83,7 +83,7 @@ class Users(IndexSearched):
 
     cache_size = 10_000
     keeps_stale = False
-    fields = FIELDS
+    fields = INDEX_FIELDS
     sorted_by = frozenset({"_id", "insertInstant", "private.login"})
 
     def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from identity.domain.clients import tls_client_names
+from identity.domain.clients import oauth_settings
 from identity.errors import StartupError
 from identity.ids import base64url
 from identity.instants import Instant, as_datetime
@@ -65,9 +65,9 @@ def is_issued_by(certificate: x509.Certificate, authorities: Authorities, now: I
 def is_name(kind: str, value: str) -> bool:
     """Whether a name of this kind can be in a certificate."""
     try:
-        if kind == tls_client_names.SUBJECT_DN:
+        if kind == oauth_settings.SUBJECT_DN:
             return bool(x509.Name.from_rfc4514_string(value).rdns)
-        _NAME_TYPES[kind](ipaddress.ip_address(value) if kind == tls_client_names.SAN_IP else value)
+        _NAME_TYPES[kind](ipaddress.ip_address(value) if kind == oauth_settings.SAN_IP else value)
     except ValueError:
         return False
     return True
@@ -75,7 +75,7 @@ def is_name(kind: str, value: str) -> bool:
 
 def has_name(certificate: x509.Certificate, kind: str, value: str) -> bool:
     """Whether the certificate has the registered name (RFC 8705 section 2.1.2)."""
-    if kind == tls_client_names.SUBJECT_DN:
+    if kind == oauth_settings.SUBJECT_DN:
         return certificate.subject == x509.Name.from_rfc4514_string(value)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -95,10 +95,10 @@ def has_key_of(certificate: x509.Certificate, jwk_set: Mapping[str, Any]) -> boo
 
 
 _NAME_TYPES: Final[Mapping[str, type[Any]]] = {
-    tls_client_names.SAN_DNS: x509.DNSName,
-    tls_client_names.SAN_EMAIL: x509.RFC822Name,
-    tls_client_names.SAN_IP: x509.IPAddress,
-    tls_client_names.SAN_URI: x509.UniformResourceIdentifier,
+    oauth_settings.SAN_DNS: x509.DNSName,
+    oauth_settings.SAN_EMAIL: x509.RFC822Name,
+    oauth_settings.SAN_IP: x509.IPAddress,
+    oauth_settings.SAN_URI: x509.UniformResourceIdentifier,
 }
 
 

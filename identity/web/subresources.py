@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from identity.call import Call, Document
-from identity.domain.objects.subresources import Subresource
+from identity.domain.objects.resource_definition import Subresource
 from identity.errors import Invalid
 from identity.operations.objects import subresources as operations
 from identity.web.base_handlers import ApiHandler, Route

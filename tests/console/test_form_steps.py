@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.forms.default_forms import FIELD_IDS
+from identity.domain.forms.forms import FIELD_IDS
 from identity.ids import new_id
 from identity.web.console import form_steps
 from tests.console.administrator import Browser, Page

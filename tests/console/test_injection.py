@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from identity.domain.forms.default_forms import FIELD_IDS
+from identity.domain.forms.forms import FIELD_IDS
 from identity.ids import new_id
 from identity.schemas import load
 from identity.web.console import layouts

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.lambdas import lambda_samples, lambdas
+from identity.domain.lambdas import lambdas
 from tests.console.administrator import Browser, Page
 
 MAIL = {
@@ -90,7 +90,7 @@ async def test_lambda_runs_on_a_sample(roles: dict[str, Browser], body: str, sam
 
 @pytest.mark.parametrize("kind", sorted(lambdas.FUNCTIONS))
 def test_every_type_has_sample_arguments(kind: str) -> None:
-    found = lambda_samples.arguments(kind)
+    found = lambdas.sample_arguments(kind)
     assert found
     found[0]["changed"] = True
-    assert "changed" not in lambda_samples.arguments(kind)[0]
+    assert "changed" not in lambdas.sample_arguments(kind)[0]

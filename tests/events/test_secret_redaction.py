@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.objects import secret_redaction
+from identity.domain.objects import secret_masking
 from identity.events.changes import Event
 from tests.events.samples import PAYLOADS
 from tests.receiver import answers, receiving
@@ -89,9 +89,9 @@ SECRET = 'p\u00e4ss/w"rd + <more>'
 )
 def test_a_secret_is_found_as_receivers_write_it(written: Callable[[str], str]) -> None:
     text = f"you sent {written(SECRET)}."
-    assert secret_redaction.redact(text, [SECRET]) == text.replace(written(SECRET).strip('"'), "***")
-    assert "more" not in secret_redaction.redact(text, [SECRET])
+    assert secret_masking.redact(text, [SECRET]) == text.replace(written(SECRET).strip('"'), "***")
+    assert "more" not in secret_masking.redact(text, [SECRET])
 
 
 def test_a_secret_that_begins_with_another_leaves_nothing() -> None:
-    assert secret_redaction.redact("0123456789abcdef", ["0123456789", "0123456789abcdef"]) == "***"
+    assert secret_masking.redact("0123456789abcdef", ["0123456789", "0123456789abcdef"]) == "***"

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.clients import user_codes
-from identity.operations.authorization import device_grants
+from identity.operations.authorization import device_authorization, device_grants
 from tests import relying_party, two_factor
 from tests.conftest import checking_client
 from tests.hosted.test_pages import ELSEWHERE, NASTY, directives
@@ -216,7 +215,7 @@ async def test_page_of_one_browser_is_of_no_use_in_another(rp, browser, http, se
 
 @pytest.mark.requirement("attack-49")
 async def test_answer_is_about_the_device_that_was_shown(rp, browser, http, monkeypatch, clock):
-    monkeypatch.setattr(user_codes, "generate", lambda _generator: "BCDFGH")
+    monkeypatch.setattr(device_authorization, "generate_user_code", lambda _generator: "BCDFGH")
     question = await approval_page(browser, rp, await Device.begin(rp, http))
     clock.advance(seconds=301)
     other = await Device.begin(rp, http)

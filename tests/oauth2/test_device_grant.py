@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.clients import user_codes
 from identity.ids import new_id
 from identity.operations.authorization import device_authorization, device_grants
 from tests import internals, relying_party
@@ -94,7 +93,7 @@ async def test_tenant_configures_lifetime_and_form_of_codes(rp, http):
 
 @pytest.mark.requirement("oauth-3-3")
 async def test_exhausted_user_codes_are_reported(rp, http, monkeypatch):
-    monkeypatch.setattr(user_codes, "generate", lambda _generator: "BCDFGH")
+    monkeypatch.setattr(device_authorization, "generate_user_code", lambda _generator: "BCDFGH")
     await Device.begin(rp, http)
     answer = await http.post("/oauth2/device_authorize", data={"client_id": rp.client_id})
     refused(answer, "server_error", "unknown", 503)
@@ -333,7 +332,7 @@ async def test_user_deleted_meanwhile_gets_no_device_tokens(rp, http, api):
 @pytest.mark.requirement("oauth-3-12")
 async def test_device_codes_are_isolated_by_tenant(rp, http, api, monkeypatch):
     other = await device_client(api)
-    monkeypatch.setattr(user_codes, "generate", lambda _generator: "BCDFGH")
+    monkeypatch.setattr(device_authorization, "generate_user_code", lambda _generator: "BCDFGH")
     device, foreign = await Device.begin(rp, http), await Device.begin(other, http)
     assert device.user_code == foreign.user_code
     await device.approved(http)

@@ -15,7 +15,7 @@ from identity.domain.objects.index_search import Fields
 from identity.domain.objects.index_search import read as read_index_search
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.objects.search import SearchQuery
-from identity.domain.users import user_search
+from identity.domain.users import users
 from identity.ids import TenantId, new_id
 from identity.store.cache import ChangeStreamStatus
 from identity.store.document_queries import conditions
@@ -296,7 +296,7 @@ def indexed_row(fields: Fields, index: int) -> dict[str, Any]:
     return row
 
 
-FIELDS = {"entities": entities.FIELDS, "users": user_search.FIELDS}
+FIELDS = {"entities": entities.FIELDS, "users": users.INDEX_FIELDS}
 SORTS = [
     (name, field, tenant_id)
     for name, fields in FIELDS.items()

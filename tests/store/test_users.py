@@ -12,7 +12,7 @@ import pytest
 
 from identity.domain.objects.index_search import IndexQuery, Term, read
 from identity.domain.users import users as rules
-from identity.domain.users.user_search import FIELDS
+from identity.domain.users.users import INDEX_FIELDS
 from identity.errors import Conflict, Duplicate
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
@@ -261,7 +261,7 @@ async def test_data_comes_back_as_it_went_in_whatever_its_names_mean_to_mongodb(
 
 
 def query_of(**criteria: Any) -> IndexQuery:
-    return read(FIELDS, criteria, "search.")
+    return read(INDEX_FIELDS, criteria, "search.")
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ async def test_newest_users_of_a_term_are_read_from_the_index(users: Users) -> N
     for order, expected in (("desc", [2, 0, 1]), ("asc", [1, 0, 2])):
         sort = [{"name": "insertInstant", "order": order}]
         for query in ("Ada Lee", "fullName:Ada Lee"):
-            criteria = read(FIELDS, {"queryString": query, "sortFields": sort}, "")
+            criteria = read(INDEX_FIELDS, {"queryString": query, "sortFields": sort}, "")
             total, found = await users.search_index(TenantId(ONE), criteria)
             assert (total, [user["id"] for user in found]) == (3, [made[index]["id"] for index in expected])
     total, found = await users.search_index_across_tenants(criteria)

@@ -13,7 +13,7 @@ from identity.cli.api import Api
 from identity.cli.declarative import documents
 from identity.cli.declarative.documents import Object
 from identity.cli.declarative.plan import Change, Plan
-from identity.domain.objects.subresources import Subresource
+from identity.domain.objects.resource_definition import Subresource
 
 Report = Callable[[Change], None]
 

@@ -14,7 +14,7 @@ from identity.cli.declarative import documents, secret_references
 from identity.cli.declarative.apply import grant_path
 from identity.cli.declarative.documents import Object
 from identity.cli.declarative.plan import default_tenant_id, in_order, is_default
-from identity.domain.lambdas import default_lambdas
+from identity.domain.lambdas import lambdas
 
 _HEAD: Final = """\
 # Kickstart of a new instance with an exported configuration. Secrets are read from the environment of the first start.
@@ -44,7 +44,7 @@ def write(folder: Path, objects: Sequence[Object]) -> dict[str, str]:
 
 def _ids_of_defaults(objects: Sequence[Object]) -> dict[str, str]:
     """Return the variables in place of the ids of objects that every instance has under an id of its own."""
-    kinds = {default_lambdas.name_of(kind): kind for kind in default_lambdas.BODIES}
+    kinds = {lambdas.default_name(kind): kind for kind in lambdas.DEFAULT_BODIES}
     ids = {}
     for one in objects:
         if one.kind.is_key and is_default(one, objects) and not one.name.startswith("Client secret"):

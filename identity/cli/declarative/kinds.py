@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from identity.cli.kinds import kebab
 from identity.collections import STORED_RESOURCES
-from identity.domain.objects.resource_definition import Resource
-from identity.domain.objects.subresources import Subresource
+from identity.domain.objects.resource_definition import Resource, Subresource
 from identity.operations.configuration import api_keys, applications, integrations, keys, system_configuration
 from identity.operations.entities import entities, entity_grants, entity_types
 from identity.operations.groups import groups

@@ -11,8 +11,8 @@ from identity.cli.declarative.documents import Object
 from identity.cli.declarative.kinds import KINDS
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
-from identity.domain.forms.default_forms import FIELD_IDS, FORM_IDS
-from identity.domain.lambdas import default_lambdas
+from identity.domain.forms.forms import FIELD_IDS, FORM_IDS
+from identity.domain.lambdas import lambdas
 from identity.domain.users.users import INTERNAL_CONNECTOR
 from identity.operations.objects import key_references
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
@@ -29,7 +29,7 @@ _FIXED_IDS: Final = frozenset(
         *FORM_IDS.values(),
     }
 )
-_DEFAULT_LAMBDAS: Final = frozenset(map(default_lambdas.name_of, default_lambdas.BODIES))
+_DEFAULT_LAMBDAS: Final = frozenset(map(lambdas.default_name, lambdas.DEFAULT_BODIES))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from identity.call import Document
 from identity.domain.clients import redirect_uris, resource_indicators, scopes, security_profiles
 from identity.domain.configuration import tenants as tenant_rules
-from identity.domain.objects import subresources
+from identity.domain.objects import resource_definition
 from identity.errors import FieldError
 from identity.ids import new_secret
 
@@ -49,8 +49,8 @@ def problems(application: Document) -> list[FieldError]:
         errors += tenant_rules.token_problems(application["jwtConfiguration"], "application.jwtConfiguration")
     if security_profiles.is_strict(application):
         errors += [contradiction_error(found) for found in security_profiles.contradictions(application)]
-    errors += subresources.repeated(application["roles"], "application.roles")
-    errors += subresources.repeated(application["scopes"], "application.scopes")
+    errors += resource_definition.repeated(application["roles"], "application.roles")
+    errors += resource_definition.repeated(application["scopes"], "application.scopes")
     errors += [
         error for scope in application["scopes"] for error in scope_name_problems(scope["name"], "application.scopes")
     ]

@@ -18,7 +18,7 @@ from identity.call import Document
 from identity.domain.configuration import page_texts
 from identity.domain.messaging import template_budget, template_filters, template_metering
 from identity.domain.messaging.template_budget import Budget, RenderError
-from identity.domain.messaging.template_validation import is_plain
+from identity.domain.messaging.template_language import is_plain
 from identity.domain.objects import property_files
 from identity.domain.objects.data_files import load_yaml
 from identity.errors import FieldError

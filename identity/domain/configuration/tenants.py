@@ -1,8 +1,9 @@
-"""Rules of tenants: normalization and validation of one tenant document."""
+"""Rules of tenants: normalization and validation of a tenant document, and comparison of issuers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 from identity.call import Document
 from identity.domain.clients import redirect_uris
@@ -126,3 +127,23 @@ def token_problems(jwt_configuration: Document, path: str) -> list[FieldError]:
         return []
     field = f"{path}.refreshTokenSlidingWindowConfiguration.maximumTimeToLiveInMinutes"
     return [FieldError.invalid(field, "must not be less than the time to live of a refresh token")]
+
+
+def issuer_comparison_form(issuer: str) -> str:
+    """Return the form in which issuers are unique: clients differ in how they treat case and a trailing slash."""
+    return issuer.strip().rstrip("/").casefold()
+
+
+def duplicate_issuers(tenants: Iterable[Document]) -> list[Document]:
+    """Return `issuer` and `tenants` (id and name) of each issuer that several tenants share."""
+    by_issuer = defaultdict(list)
+    for tenant in tenants:
+        by_issuer[issuer_comparison_form(tenant["issuer"])].append(tenant)
+    return [
+        {
+            "issuer": sharing[0]["issuer"],
+            "tenants": [{"tenantId": tenant["id"], "name": tenant["name"]} for tenant in sharing],
+        }
+        for _, sharing in sorted(by_issuer.items())
+        if len(sharing) > 1
+    ]

@@ -1,12 +1,13 @@
-"""Rules of connectors: the settings of each type, and the internal connector, which every instance has.
+"""Rules of connectors: the settings of each type, and the policies by which a tenant uses them.
 
 Generic     an HTTP server that receives the credentials and returns the user
 LDAP        a directory: the service searches the entry of the user and binds as it
-FusionAuth  the internal connector: the users of this service
+FusionAuth  the internal connector, which every instance has: the users of this service
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
@@ -68,3 +69,48 @@ def _scheme_problems(connector: Document) -> Iterator[FieldError]:
     if connector["type"] == LDAP and url.startswith("ldaps:") and connector.get("securityMethod") != "LDAPS":
         path = "connector.securityMethod"
         yield FieldError.invalid(path, "of an ldaps URL must be LDAPS")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConnectorPolicy:
+    """A connector to ask; `migrates`: its users move to the internal connector at their first login."""
+
+    connector_id: str
+    migrates: bool
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the users of this service are meant."""
+        return self.connector_id == INTERNAL_CONNECTOR
+
+
+_INTERNAL = ConnectorPolicy(INTERNAL_CONNECTOR, migrates=False)
+
+
+def applicable_policies(tenant: Document, user: Document | None, login_id: str) -> list[ConnectorPolicy]:
+    """Return the policies of a login in their order.
+
+    A stored user is authenticated by the user's own connector alone, so that no other one can take the account over;
+    after the tenant removed that connector, and for an unknown login id, by those whose domains match.
+    """
+    if user is None:
+        return _matching(tenant, login_id)
+    own = str(user["connectorId"])
+    if own == INTERNAL_CONNECTOR:
+        return [_INTERNAL]
+    found = [policy for policy in _policies(tenant) if policy.connector_id == own]
+    return found[:1] or _matching(tenant, login_id)
+
+
+def _matching(tenant: Document, login_id: str) -> list[ConnectorPolicy]:
+    domain = login_id.strip().lower().rpartition("@")[2] if "@" in login_id else None
+    matching = [
+        ConnectorPolicy(policy["connectorId"], policy["migrate"])
+        for policy in tenant["connectorPolicies"]
+        if "*" in policy["domains"] or domain in {one.lower() for one in policy["domains"]}
+    ]
+    return list(dict.fromkeys(matching))
+
+
+def _policies(tenant: Document) -> list[ConnectorPolicy]:
+    return [ConnectorPolicy(policy["connectorId"], policy["migrate"]) for policy in tenant["connectorPolicies"]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from identity.call import Document
-from identity.domain.forms import expressions, field_keys, field_values
+from identity.domain.forms import field_keys, field_values
 from identity.errors import FieldError
 
 _FIXED: Final[tuple[str, ...]] = ("consentId", "control", "key", "type")
@@ -71,7 +71,7 @@ def _input_problems(field: Document) -> Iterator[FieldError]:
     expression = validator.get("expression", "")
     if validator["enabled"] and not expression:
         yield _error("blank", "validator.expression", "is required")
-    if expression and not expressions.is_valid(expression):
+    if expression and not field_values.is_valid_expression(expression):
         yield _error("invalid", "validator.expression", "must be a regular expression in the syntax of RE2")
 
 

@@ -1,4 +1,4 @@
-"""Lambda types, the function that each defines, and validation of what a lambda returns.
+"""Lambda types, the function that each defines, validation of what a lambda returns, and the default lambdas.
 
 populate    modifies its first argument: the claims of a token, or the userinfo response
 reconcile   modifies the user and the registration by the claims of an identity provider
@@ -7,7 +7,9 @@ validate    rejects a login or a registration by adding errors to its first argu
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -137,3 +139,31 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return {name: _plain(member, depth + 1) for name, member in value.items() if name != "__proto__"}
     return [_plain(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+_FOLDER: Final = Path(__file__).with_name("defaults")
+_FILES: Final[Mapping[str, str]] = {
+    "AppleReconcile": "id_token_reconcile.js",
+    "FacebookReconcile": "facebook_reconcile.js",
+    "GoogleReconcile": "id_token_reconcile.js",
+    "OpenIDReconcile": "openid_reconcile.js",
+    "SAMLv2Reconcile": "saml_reconcile.js",
+    "TwitterReconcile": "twitter_reconcile.js",
+}
+
+DEFAULT_BODIES: Final[Mapping[str, str]] = {kind: (_FOLDER / name).read_text("utf-8") for kind, name in _FILES.items()}
+"""The source of the lambdas that a new instance contains, by type."""
+
+
+def default_name(kind: str) -> str:
+    """Return the name of the default lambda of a type."""
+    return f"Default {kind.removesuffix('Reconcile')} reconcile"
+
+
+_SAMPLES: Final[Mapping[str, Sequence[Any]]] = load_yaml(__file__, "lambda_samples.yaml")["samples"]
+
+
+def sample_arguments(kind: str) -> list[Any]:
+    """Return example arguments of a lambda type; empty objects for a type that this service does not call."""
+    found = _SAMPLES.get(kind) or _SAMPLES.get(FUNCTIONS[kind], ({}, {}, {}, {}))
+    return copy.deepcopy(list(found))

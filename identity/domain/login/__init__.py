@@ -1,1 +1,1 @@
-"""Login outcomes, authentication methods, breach lookups, and impossible travel."""
+"""Login outcomes, authentication methods, and breach lookups."""

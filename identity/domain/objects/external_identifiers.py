@@ -1,14 +1,18 @@
-"""The externalIdentifierConfiguration of a tenant: lifetimes and formats of the ids and codes that it issues."""
+"""The externalIdentifierConfiguration of a tenant: lifetimes and formats of the ids and codes that it issues.
+
+Generated letters are upper case and without vowels, so that codes spell no words and have no ambiguous characters.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from typing import Final
 
 from identity.call import Document
-from identity.domain.objects import generated_ids, stored_values
+from identity.domain.objects import stored_values
 from identity.domain.objects.stored_values import stored_as
-from identity.ids import Secret
+from identity.ids import Secret, new_text
 
 _MEMBER: Final = "externalIdentifierConfiguration"
 PASSWORDLESS_LOGIN: Final = "passwordlessLogin"
@@ -71,8 +75,24 @@ class IdSettings:
 
     def new_id(self) -> Secret:
         """Generate an id."""
-        return generated_ids.generate(self.id_format)
+        return generate_id(self.id_format)
 
     def new_code(self) -> Secret:
         """Generate a code that a user types."""
-        return generated_ids.generate(self.code_format)
+        return generate_id(self.code_format)
+
+
+_LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
+ALPHABETS: Final = {
+    "randomAlpha": _LETTERS,
+    "randomAlphaNumeric": _LETTERS + "23456789",
+    "randomDigits": "0123456789",
+}
+"""The characters of each type of generator, except `randomBytes`."""
+
+
+def generate_id(generator: Document) -> Secret:
+    """Return a random id or code; random bytes are encoded in base64url without padding."""
+    length: int = generator["length"]
+    alphabet = ALPHABETS.get(generator["type"])
+    return Secret(secrets.token_urlsafe(length) if alphabet is None else new_text(length, alphabet))

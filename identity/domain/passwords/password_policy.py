@@ -1,8 +1,10 @@
-"""The password policy of a tenant (`passwordValidationRules`)."""
+"""The password policy of a tenant (`passwordValidationRules`), and common passwords."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import pathlib
 from collections.abc import Iterable, Iterator
 
 from identity.call import Document
@@ -76,3 +78,17 @@ def _kind_of(login_id: str) -> str:
         return "containsEmail"
     is_number = login_id.startswith("+") and login_id[1:].isdigit()
     return "containsPhoneNumber" if is_number else "containsUsername"
+
+
+def is_common(password: str) -> bool:
+    """Whether this is a common password, regardless of case.
+
+    A tenant with breach detection rejects them, whatever source of breach data the instance has.
+    """
+    return password.casefold() in common_passwords()
+
+
+@functools.cache
+def common_passwords() -> frozenset[str]:
+    """Return the passwords of `common_passwords.txt`, which are in lower case."""
+    return frozenset(pathlib.Path(__file__).with_name("common_passwords.txt").read_text(encoding="utf-8").split())

@@ -7,7 +7,9 @@ serve, so that the filters clients use to find one object read no others.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from scim2_models import SCIMException, ScimFilter
@@ -26,11 +28,104 @@ from scim2_models.path import (
     coerce_value,
 )
 
-from identity.domain.scim import conditions
-from identity.domain.scim.conditions import Condition
+from identity.domain.objects import name_suffixes
 from identity.domain.scim.errors import ScimError, invalid
+from identity.domain.users import users as user_rules
+from identity.instants import from_datetime
 
 Kind = Literal["text", "exact", "lower", "boolean", "instant", "name", "termed", "user_name", "members", "entry"]
+
+Condition = dict[str, Any]
+
+_PATTERNS: Final = {
+    CompareOperator.co: "{}",
+    CompareOperator.eq: "^{}$",
+    CompareOperator.ew: "{}$",
+    CompareOperator.sw: "^{}",
+}
+_ORDERING: Final = {
+    CompareOperator.ge: "$gte",
+    CompareOperator.gt: "$gt",
+    CompareOperator.le: "$lte",
+    CompareOperator.lt: "$lt",
+}
+
+
+def _require_storable(value: Any) -> None:
+    """Raise ScimError for a text that MongoDB cannot compare: with a NUL or half of a surrogate pair."""
+    if isinstance(value, str) and ("\x00" in value or any("\ud800" <= one <= "\udfff" for one in value)):
+        raise invalid("invalidFilter", "A value of the filter is no valid text.")
+
+
+def _text(op: CompareOperator, value: Any, *, options: str = "is") -> Any:
+    """Return the condition on a text; `options` of MongoDB say whether it ignores case."""
+    if value is None:
+        return {"$eq": None}
+    wanted = str(value)
+    if op in _ORDERING:
+        return {_ORDERING[op]: wanted}
+    if op == CompareOperator.eq and "i" not in options:
+        return wanted
+    return {"$regex": _PATTERNS[op].format(re.escape(wanted)), "$options": options}
+
+
+def _plain(kind: str, op: CompareOperator, value: Any) -> Any:
+    """Return the condition on a member by the kind of its value. Raises ScimError."""
+    match kind:
+        case "instant":
+            return _compared(op, from_datetime(_aware(value)))
+        case "boolean":
+            return _compared(op, value)
+        case "exact":
+            return _text(op, value, options="s")
+    return _text(op, value)
+
+
+def _compared(op: CompareOperator, value: Any) -> Any:
+    """Return the condition on a number or boolean. Raises ScimError for operators on texts."""
+    if op in _ORDERING:
+        return {_ORDERING[op]: value}
+    if op != CompareOperator.eq:
+        raise invalid("invalidFilter", f"The operator {op.value} cannot be used with this attribute.")
+    return value
+
+
+def _terms(op: CompareOperator, value: Any) -> Iterable[Condition]:
+    """Yield conditions on the search terms of users, which have an index."""
+    if isinstance(value, str) and op in _PATTERNS:
+        yield {"private.terms": _text(op, value.lower(), options="s")}
+
+
+def _name_suffix(op: CompareOperator, value: Any) -> Iterable[Condition]:
+    """Yield conditions on the suffixes of the names of groups, which have an index."""
+    if isinstance(value, str) and value and op in _PATTERNS:
+        yield {name_suffixes.MEMBER: {"$regex": name_suffixes.pattern_of(value)}}
+
+
+def _text_expression(op: CompareOperator, stored: Any, value: str) -> Condition:
+    """Return an expression that compares a text and ignores its case."""
+    lowered = {"$toLower": {"$cond": [{"$eq": [{"$type": stored}, "string"]}, stored, ""]}}
+    if op in _PATTERNS:
+        pattern = _PATTERNS[op].format(re.escape(value.lower()))
+        return {"$regexMatch": {"input": lowered, "regex": {"$literal": pattern}, "options": "s"}}
+    return {_ORDERING[op]: [lowered, {"$literal": value.lower()}]}
+
+
+def _member_of(name: str, holder: Any) -> Condition:
+    """Return the expression of a member with any name."""
+    return {"$getField": {"field": {"$literal": name}, "input": holder}}
+
+
+def _login_key(value: Any) -> Any:
+    """Return a text in the form in which login ids are compared."""
+    return user_rules.login_key(value) if isinstance(value, str) else value
+
+
+def _aware(value: Any) -> datetime.datetime:
+    if not isinstance(value, datetime.datetime):
+        raise invalid("invalidFilter", "A date must be an xsd:dateTime.")
+    return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+
 
 MAXIMUM_COMPARISONS: Final = 50
 
@@ -142,7 +237,7 @@ class _Translator(FilterVisitor[Condition]):
             value = coerce_value(binding, node.value, node.op)
         except SCIMException as error:
             raise ScimError(error.status, error.detail, error.scim_type) from error
-        conditions.require_storable(value)
+        _require_storable(value)
         if node.op == CompareOperator.ne:
             return {"$nor": [self._comparison(binding, CompareOperator.eq, value)]}
         return self._comparison(binding, node.op, value)
@@ -164,8 +259,8 @@ class _Translator(FilterVisitor[Condition]):
         return {"$nor": [self.visit(node.expr)]}
 
     def visit_logical_expr(self, node: LogicalExpr) -> Condition:
-        operator = "$and" if node.op == LogicalOperator.and_ else "$or"
-        return {operator: [self.visit(term) for term in node.terms]}
+        junction = "$and" if node.op == LogicalOperator.and_ else "$or"
+        return {junction: [self.visit(term) for term in node.terms]}
 
     def visit_value_path(self, node: ValuePath) -> Condition:
         binding = self.bind(node.attr_path)
@@ -211,19 +306,19 @@ class _Translator(FilterVisitor[Condition]):
             case "user_name":
                 return self._of_user_name(op, value)
             case "lower":
-                return self._scoped({field.member: conditions.text(op, conditions.login_key(value), options="s")})
+                return self._scoped({field.member: _text(op, _login_key(value), options="s")})
             case "name":
-                return {"$and": [*conditions.name_suffix(op, value), {field.member: conditions.text(op, value)}]}
+                return {"$and": [*_name_suffix(op, value), {field.member: _text(op, value)}]}
             case "termed":
-                return {"$and": [*conditions.terms(op, value), {field.member: conditions.text(op, value)}]}
+                return {"$and": [*_terms(op, value), {field.member: _text(op, value)}]}
             case "entry":
-                wanted = conditions.text(op, value) if isinstance(value, str) else conditions.compared(op, value)
+                wanted = _text(op, value) if isinstance(value, str) else _compared(op, value)
                 return {"$or": [{field.member: wanted}, {field.member.rpartition(".")[0]: {"$exists": False}}]}
-        return {field.member: conditions.plain(field.kind, op, value)}
+        return {field.member: _plain(field.kind, op, value)}
 
     def _of_user_name(self, op: CompareOperator, value: Any) -> Condition:
         """Compare the username, or for a user without one the login id that is shown in its place."""
-        wanted = conditions.text(op, conditions.login_key(value), options="s")
+        wanted = _text(op, _login_key(value), options="s")
         absent = {"$exists": False}
         return {
             "$or": [
@@ -246,19 +341,17 @@ class _Translator(FilterVisitor[Condition]):
         """Compare an attribute of an extension, whose name has dots and so needs an expression."""
         if self._fields.extensions is None:
             return _NOTHING
-        stored: Any = conditions.member_of(str(binding.model.__schema__), f"${self._fields.extensions}")  # type: ignore[attr-defined]
-        stored = conditions.member_of(_alias(binding.model, binding.field_name) or binding.field_name, stored)
+        stored: Any = _member_of(str(binding.model.__schema__), f"${self._fields.extensions}")  # type: ignore[attr-defined]
+        stored = _member_of(_alias(binding.model, binding.field_name) or binding.field_name, stored)
         if binding.sub_field_name is not None:
-            stored = conditions.member_of(
-                _alias(binding.field_type, binding.sub_field_name) or binding.sub_field_name, stored
-            )
+            stored = _member_of(_alias(binding.field_type, binding.sub_field_name) or binding.sub_field_name, stored)
         if value is None:
-            operator = "$lte" if op == CompareOperator.eq else "$gt"
-            return {"$expr": {operator: [stored, None]}}
+            order = "$lte" if op == CompareOperator.eq else "$gt"
+            return {"$expr": {order: [stored, None]}}
         if isinstance(value, str):
-            return {"$expr": conditions.text_expression(op, stored, value)}
-        plain = value if isinstance(value, bool | int | float) else str(value)
-        return {"$expr": {conditions.operator(op): [stored, {"$literal": plain}]}}
+            return {"$expr": _text_expression(op, stored, value)}
+        literal = value if isinstance(value, bool | int | float) else str(value)
+        return {"$expr": {_ORDERING.get(op, "$eq"): [stored, {"$literal": literal}]}}
 
 
 def _alias(model: Any, field_name: str | None) -> str | None:

@@ -1,12 +1,21 @@
-"""The mapping between SCIM groups and groups, and the members that a request names."""
+"""The mapping between SCIM groups and groups, and the members that a request or a patch names.
+
+A PATCH (RFC 7644 section 3.5.2) is split into what it adds and removes of the members, without reading all others, and
+the patch of everything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from scim2_models import Path, SCIMException
+from scim2_models.path import CompareOperator, Comparison, FilterNode, LogicalExpr, LogicalOperator
+
 from identity.call import Document
-from identity.domain.scim.errors import invalid
+from identity.domain.scim import models
+from identity.domain.scim.errors import ScimError, invalid
 from identity.domain.scim.filters import Field, Fields
 from identity.domain.scim.user_mapping import EXTERNAL_ID
 from identity.ids import parse_id
@@ -45,3 +54,111 @@ def read_members(members: Iterable[Any]) -> dict[str, Document]:
         data = member.get("data")
         found[user_id] = {"userId": user_id, "data": data if isinstance(data, dict) else {}}
     return found
+
+
+_MEMBERS: Final = "members"
+
+
+@dataclasses.dataclass(slots=True)
+class MemberPlan:
+    """Members by the value they have in the request: all that remain, or those to add and those to remove."""
+
+    replaced: dict[str, Document] | None = None
+    added: dict[str, Document] = dataclasses.field(default_factory=dict)
+    removed: set[str] = dataclasses.field(default_factory=set)
+
+    @property
+    def requested(self) -> list[Document]:
+        """The members that the group shall have, as the request names them."""
+        return list((self.added if self.replaced is None else self.replaced).values())
+
+    def apply(self, op: str, members: dict[str, Document]) -> None:
+        """Apply an operation after those before it."""
+        if op == "replace":
+            self.replaced, self.added, self.removed = members, {}, set()
+            return
+        wanted = self.added if self.replaced is None else self.replaced
+        if op == "add":
+            wanted.update(members)
+            self.removed -= members.keys()
+        else:
+            for value in members:
+                wanted.pop(value, None)
+            self.removed |= members.keys()
+
+
+def split_resource(resource: Document) -> tuple[dict[str, Document], Document]:
+    """Return the members of a resource of a request by their values, and everything else. Raises ScimError."""
+    rest = {name: value for name, value in resource.items() if _attribute(name) != _MEMBERS}
+    listed = next((value for name, value in resource.items() if name not in rest), None)
+    return _read([] if listed is None else listed), rest
+
+
+def split(body: Document) -> tuple[MemberPlan, Document | None]:
+    """Return what a patch changes of the members, and the patch of everything else, if any. Raises ScimError."""
+    plan, rest = MemberPlan(), list[Document]()
+    name = next((name for name in body if name.lower() == "operations"), "Operations")
+    operations = body.get(name)
+    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+        return plan, body
+    for operation in operations:
+        rest += _split_operation(plan, operation)
+    return plan, {**body, name: rest} if rest or not operations else None
+
+
+def _split_operation(plan: MemberPlan, operation: Document) -> Iterator[Document]:
+    """Apply an operation on members to the plan, and yield what else there is to do."""
+    op, path, value = str(operation.get("op", "")).lower(), operation.get("path"), operation.get("value")
+    if path is None and op in {"add", "replace"} and isinstance(value, dict):
+        others = {key: given for key, given in value.items() if _attribute(key) != _MEMBERS}
+        for key in value.keys() - others.keys():
+            plan.apply(op, _read(value[key]))
+        if others or len(others) == len(value):
+            yield {**operation, "value": others}
+    elif isinstance(path, str) and _attribute(path) == _MEMBERS and op in {"add", "replace", "remove"}:
+        if op == "remove" and value is None:
+            plan.apply("replace", {})
+        else:
+            plan.apply(op, _read(value))
+    elif isinstance(path, str) and _attribute(path).startswith(f"{_MEMBERS}["):
+        if op != "remove":
+            raise invalid("mutability", "Members of a group cannot be changed, only added and removed.")
+        plan.apply(op, {member: {} for member in _selected(path)})
+    else:
+        yield operation
+
+
+def _attribute(path: str) -> str:
+    """Return a path without the schema of groups, in lower case."""
+    return path.strip().lower().removeprefix(f"{models.GROUP_SCHEMA}:".lower())
+
+
+def _read(value: Any) -> dict[str, Document]:
+    found = {}
+    for member in value if isinstance(value, list) else [value]:
+        member_id = member.get("value") if isinstance(member, dict) else member
+        if not isinstance(member_id, str):
+            raise invalid("invalidValue", "A member must be an object with the value of its user id.")
+        found[member_id.lower()] = member if isinstance(member, dict) else {"value": member_id}
+    return found
+
+
+def _selected(path: str) -> list[str]:
+    """Return the members that a value path selects by their ids. Raises ScimError for any other filter."""
+    try:
+        value_filter = Path[models.Group](path).value_filter
+    except SCIMException as error:
+        raise ScimError(error.status, error.detail, error.scim_type) from error
+    node = getattr(value_filter, "ast", value_filter)
+    return list(_values(node))
+
+
+def _values(node: FilterNode | Any) -> Iterator[str]:
+    match node:
+        case Comparison() if node.attr_path.attr.lower() == "value" and node.op == CompareOperator.eq:
+            yield str(node.value).lower()
+        case LogicalExpr() if node.op == LogicalOperator.or_:
+            for term in node.terms:
+                yield from _values(term)
+        case _:
+            raise invalid("invalidFilter", "Members can only be selected by their value.")

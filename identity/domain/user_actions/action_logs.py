@@ -15,7 +15,6 @@ from identity.call import Document
 from identity.domain.messaging import mail_templates
 from identity.domain.messaging.mail_messages import Address, MailContent
 from identity.domain.messaging.mail_templates import Part
-from identity.domain.objects import durations
 from identity.instants import Instant, as_datetime
 
 INDEFINITE: Final = 2**63 - 1
@@ -162,7 +161,7 @@ def _duration(log: Document, languages: Iterable[str]) -> str | None:
     expiry, since = log.get("expiry"), log["private"].get("since", log["insertInstant"])
     if expiry is None or expiry == INDEFINITE or expiry <= since:
         return None
-    return durations.localized(expiry - since, languages)
+    return localized_duration(expiry - since, languages)
 
 
 def _localized(source: Mapping[str, Any], part: Part, languages: list[str]) -> str:
@@ -171,3 +170,30 @@ def _localized(source: Mapping[str, Any], part: Part, languages: list[str]) -> s
 
 def _address(address: Address) -> Document:
     return {"address": address.address, "display": address.display or None}
+
+
+_UNITS: Final = (86_400, 3600, 60, 1)
+
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "de": ("Tag|Tage", "Stunde|Stunden", "Minute|Minuten", "Sekunde|Sekunden"),
+    "en": ("day|days", "hour|hours", "minute|minutes", "second|seconds"),
+    "es": ("día|días", "hora|horas", "minuto|minutos", "segundo|segundos"),
+    "fr": ("jour|jours", "heure|heures", "minute|minutes", "seconde|secondes"),
+    "it": ("giorno|giorni", "ora|ore", "minuto|minuti", "secondo|secondi"),
+    "nl": ("dag|dagen", "uur|uur", "minuut|minuten", "seconde|seconden"),
+    "pt": ("dia|dias", "hora|horas", "minuto|minutos", "segundo|segundos"),
+}
+"""The singular and plural of each unit, by language."""
+
+
+def localized_duration(milliseconds: int, languages: Iterable[str]) -> str:
+    """Return a duration in its two largest units, such as `1 day 2 hours`, in the first known language, or English."""
+    known = (language.replace("-", "_").partition("_")[0].lower() for language in languages)
+    words = _WORDS[next((language for language in known if language in _WORDS), "en")]
+    parts, rest = [], max(1, round(milliseconds / 1000))
+    for seconds, both in zip(_UNITS, words, strict=True):
+        count, rest = divmod(rest, seconds)
+        if count:
+            singular, plural = both.split("|")
+            parts.append(f"{count} {singular if count == 1 else plural}")
+    return " ".join(parts[:2])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from identity.call import Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users
 from identity.errors import FieldError
 from identity.ids import new_id
@@ -101,3 +102,18 @@ def without_secrets(registration: Document) -> Document:
 def user_without_registrations(user: Document) -> Document:
     """Return the user as events about one registration contain it; the registration is a member of its own."""
     return {**users.without_secrets(user), "registrations": []}
+
+
+def user_state(user: Document, tenant: Document, application: Document) -> str:
+    """Return the `userState` of an authorization response: a hint, never a decision.
+
+    The first state that applies; what needs no verification counts as verified.
+    """
+    registration = users.find_registration(user, application["id"])
+    if registration is None:
+        return "AuthenticatedNotRegistered"
+    if EmailVerification.of(tenant).verify_email and not user["verified"]:
+        return "AuthenticatedNotVerified"
+    if application["verifyRegistration"] and not registration["verified"]:
+        return "AuthenticatedRegistrationNotVerified"
+    return "Authenticated"

@@ -1,4 +1,7 @@
-"""Files of users for the console: CSV and JSON read into users of an import, and users written as rows."""
+"""Files of users for the console: CSV and JSON read into users of an import, and users written as rows.
+
+The users of a JSON file are decoded one by one, so that memory does not grow with the file.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final
 
 from identity.call import Document
-from identity.domain.users import json_files
 
 COLUMNS: Final = (
     "id", "tenantId", "email", "username", "phoneNumber", "fullName", "firstName", "middleName", "lastName",
@@ -52,7 +55,7 @@ def read(file: IO[bytes], members: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _read_json(file: IO[bytes]) -> Iterator[Row]:
-    users = enumerate(json_files.items(file, "users"), 1)
+    users = enumerate(json_items(file, "users"), 1)
     while True:
         try:
             number, user = next(users)
@@ -138,3 +141,100 @@ def cells(user: Document) -> list[Any]:
     """Return the values of a user for the columns of an exported file."""
     shown = {**user, "preferredLanguages": " ".join(user.get("preferredLanguages") or ())}
     return [json.dumps(value) if isinstance(value := shown.get(name), dict | bool) else value for name in COLUMNS]
+
+
+_PIECE: Final = 65_536
+_MAXIMUM_VALUE: Final = 1_048_576
+"""The characters of one value."""
+_BLANKS: Final = re.compile(r"[ \t\n\r]*+")
+_DECODER: Final = json.JSONDecoder()
+
+
+def json_items(file: IO[bytes], name: str) -> Iterator[Any]:
+    """Yield the items of a list, or of the list `name` of an object.
+
+    Raises ValueError, and RecursionError for a value that is nested too deeply.
+    """
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    try:
+        yield from _items(_Reader(text), name)
+    finally:
+        text.detach()
+
+
+def _items(reader: _Reader, name: str) -> Iterator[Any]:
+    is_object = reader.peek() == "{"
+    if is_object:
+        reader.expect("{")
+        while reader.key() != name:
+            reader.value()
+            reader.expect(",")
+    reader.expect("[")
+    is_first = True
+    while reader.peek() != "]":
+        if not is_first:
+            reader.expect(",")
+        is_first = False
+        yield reader.value()
+    reader.expect("]")
+    if is_object:
+        while reader.peek() == ",":
+            reader.expect(",")
+            reader.key()
+            reader.value()
+        reader.expect("}")
+    if reader.peek():
+        raise ValueError("there is text after its end")
+
+
+class _Reader:
+    """A position in a text, of which one piece is in memory."""
+
+    def __init__(self, text: IO[str]) -> None:
+        self._source = text
+        self._text = ""
+        self._at = 0
+
+    def peek(self) -> str:
+        """Return the next character that is not blank; empty at the end."""
+        while True:
+            blanks = _BLANKS.match(self._text, self._at)
+            self._at = blanks.end() if blanks is not None else self._at
+            if self._at < len(self._text) or not self._read_more():
+                return self._text[self._at : self._at + 1]
+
+    def expect(self, character: str) -> None:
+        """Consume a character."""
+        if self.peek() != character:
+            raise ValueError(f"{character!r} is expected instead of {self.peek()!r}")
+        self._at += 1
+
+    def key(self) -> Any:
+        """Consume the name of a member with its colon."""
+        found = self.value()
+        self.expect(":")
+        return found
+
+    def value(self) -> Any:
+        """Consume a value."""
+        self.peek()
+        while True:
+            try:
+                found, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError:
+                if not self._read_more():
+                    raise
+                continue
+            # A number at the end of the piece may be incomplete.
+            if end < len(self._text) or not self._read_more():
+                self._at = end
+                return found
+
+    def _read_more(self) -> bool:
+        """Replace the consumed text by the next piece; return False at the end of the file."""
+        if len(self._text) - self._at > _MAXIMUM_VALUE:
+            raise ValueError(f"one of its values has more than {_MAXIMUM_VALUE} characters, or is not valid")
+        piece = self._source.read(_PIECE)
+        if piece:
+            self._text, self._at = self._text[self._at :] + piece, 0
+        return bool(piece)

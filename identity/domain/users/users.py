@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from identity.call import Document
+from identity.domain.objects.index_search import Fields
 from identity.domain.two_factor import totp
 from identity.errors import FieldError
 from identity.ids import TenantId, UserId, new_text, same_secret
@@ -30,6 +31,23 @@ LOGIN_ID_TYPES = ("email", "username")
 
 SEARCH_FIELDS = ("firstName", "lastName", "fullName", "email", "username")
 """The fields that the one-term search covers."""
+
+_SORT = {
+    **{name: name for name in ("birthDate", "email", "fullName", "insertInstant", "lastLoginInstant", "phoneNumber")},
+    "id": "_id",
+    "login": "private.login",
+    "tenantId": "tenantId",
+    "username": "username",
+}
+INDEX_FIELDS = Fields(
+    texts=frozenset({*SEARCH_FIELDS, "birthDate", "middleName", "mobilePhone", "phoneNumber", "uniqueUsername"}),
+    ids={"id": "_id", "registrations.applicationId": "registrations.applicationId", "tenantId": "tenantId"},
+    sort=_SORT,
+    termed=frozenset(SEARCH_FIELDS),
+    flags=frozenset({"active", "verified"}),
+    optional=frozenset(_SORT.values()) - {"_id", "insertInstant", "tenantId"},
+)
+"""The fields by which users can be searched and sorted."""
 
 _NO_LOGIN_ID = (
     "You must specify either the [user.email] or [user.username] property."

@@ -9,7 +9,7 @@ from identity.domain.authorization import authorization_request
 from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.clients import scopes, security_profiles
-from identity.domain.users import user_state
+from identity.domain.users import registrations
 from identity.errors import OAuth2Error
 from identity.ids import new_secret
 from identity.operations.authorization import device_grants, request_sources
@@ -62,7 +62,7 @@ async def success_response(
     if request.locales:
         parameters["locale"] = request.locales[0]
     if not security_profiles.is_strict(client.application):
-        parameters["userState"] = user_state.derive(current.user, client.tenant, client.application)
+        parameters["userState"] = registrations.user_state(current.user, client.tenant, client.application)
     parameters["iss"] = client.issuer
     return AuthorizationResponse(request.redirect_uri, request.response_mode, parameters, SsoCookie.of(client, current))
 

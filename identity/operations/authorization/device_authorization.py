@@ -6,8 +6,8 @@ import dataclasses
 from typing import Final
 
 from identity.call import Call, Document
-from identity.domain.authorization.device_grants import DeviceRequest
-from identity.domain.clients import redirect_uris, scopes, security_profiles, user_codes
+from identity.domain.authorization.device_grants import DeviceRequest, generate_user_code
+from identity.domain.clients import redirect_uris, scopes, security_profiles
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.objects import ip_addresses
 from identity.domain.objects.external_identifiers import Lifetimes
@@ -97,7 +97,7 @@ async def _issue_codes(
     generator = client.tenant["externalIdentifierConfiguration"]["deviceUserCodeIdGenerator"]
     device_code = new_secret()
     for _ in range(_ATTEMPTS):
-        user_code = user_codes.generate(generator)
+        user_code = generate_user_code(generator)
         new = NewDeviceGrant(
             new_id(),
             client.client_id,

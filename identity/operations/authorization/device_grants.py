@@ -12,8 +12,8 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.authorization import consent
-from identity.domain.authorization.device_grants import DeviceApproval
-from identity.domain.clients import scopes, user_codes
+from identity.domain.authorization.device_grants import DeviceApproval, normalize_user_code
+from identity.domain.clients import scopes
 from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.objects import ip_addresses
 from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope, UnauthorizedClient
@@ -81,7 +81,7 @@ async def get_pending(
     wait_seconds = await services.limits.rate_limits.consume(tenant_id, limits)
     if wait_seconds is not None:
         raise TooManyCodesError("unknown", f"Too many incorrect user codes. Try again in {wait_seconds} seconds.")
-    found = await services.tokens.device_grants.find(tenant_id, user_codes.normalize(user_code), call.now)
+    found = await services.tokens.device_grants.find(tenant_id, normalize_user_code(user_code), call.now)
     if found is None or client_id not in {None, found.client_id}:
         raise invalid_user_code()
     await services.limits.rate_limits.refund(tenant_id, limits)

@@ -13,7 +13,6 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.client_registration import metadata as client_metadata
-from identity.domain.client_registration import metadata_rules
 from identity.domain.objects import ip_addresses
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import Invalid, InvalidClientMetadata, InvalidRequest, InvalidToken, NotFound
@@ -148,7 +147,7 @@ async def _read(services: Services, call: Call, body: Document) -> Document:
         raise InvalidClientMetadata(None, errors[0].message)
     metadata.setdefault("response_types", ["code"] if "authorization_code" in metadata["grant_types"] else [])
     metadata.setdefault("scope", " ".join(settings.scopes))
-    metadata_rules.require_valid(metadata, settings.grant_types, settings.scopes)
+    client_metadata.require_valid(metadata, settings.grant_types, settings.scopes)
     return metadata
 
 
@@ -156,9 +155,9 @@ async def _require_own_name(services: Services, tenant_id: TenantId, metadata: D
     """Raise InvalidClientMetadata for a name that users could mistake for that of another application."""
     if "client_name" not in metadata:
         return
-    wanted = metadata_rules.comparable_name(metadata["client_name"])
+    wanted = client_metadata.comparable_name(metadata["client_name"])
     async for application in services.configuration.applications.iterate(tenant_id):
-        if application["id"] != client_id and metadata_rules.comparable_name(application["name"]) == wanted:
+        if application["id"] != client_id and client_metadata.comparable_name(application["name"]) == wanted:
             raise InvalidClientMetadata(None, "Another client has this client_name.")
 
 

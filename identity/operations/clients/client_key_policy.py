@@ -8,7 +8,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.authorization.client_authentication import PKI_CERTIFICATE, SELF_SIGNED_CERTIFICATE, methods
-from identity.domain.clients.tls_client_names import TlsClientName
+from identity.domain.clients.oauth_settings import TlsClientName
 from identity.domain.providers.identity_providers import transport_problem
 from identity.errors import FieldError
 from identity.outbound.addresses import check_url

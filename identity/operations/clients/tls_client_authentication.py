@@ -13,7 +13,7 @@ from identity.domain.authorization.client_authentication import (
     Method,
     methods,
 )
-from identity.domain.clients.tls_client_names import TlsClientName
+from identity.domain.clients.oauth_settings import TlsClientName
 from identity.errors import InvalidClient
 from identity.operations.clients.clients import Client
 from identity.outbound.client_key_fetch import ClientKeysError

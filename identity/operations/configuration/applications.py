@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from identity.call import Call, Document
 from identity.domain.configuration import applications as application_rules
 from identity.domain.configuration import feature_settings
-from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
+from identity.domain.objects.resource_definition import Resource, SearchRules, Subresource, Unique
 from identity.domain.objects.stored_credentials import Credential
-from identity.domain.objects.subresources import Subresource
 from identity.errors import FieldError, GeneralError, Invalid, NotLicensed
 from identity.ids import ApplicationId, TenantId
 from identity.operations.clients import client_ids, client_key_policy

@@ -16,8 +16,8 @@ from identity.domain.configuration.applications import (
     ADMINISTRATOR_APPLICATION_NAME,
     FORMER_ADMINISTRATOR_APPLICATION_NAME,
 )
-from identity.domain.forms import default_forms as default_form_rules
-from identity.domain.lambdas import default_lambdas
+from identity.domain.forms.forms import FORM_IDS
+from identity.domain.lambdas.lambdas import DEFAULT_BODIES
 from identity.domain.objects import name_suffixes
 from identity.errors import Duplicate, Invalid
 from identity.ids import TenantId
@@ -45,13 +45,13 @@ _APPLICATION_NAMES = (FORMER_ADMINISTRATOR_APPLICATION_NAME, ADMINISTRATOR_APPLI
 # Published names of predefined objects: their ids are fixed, whether or not the objects exist.
 _RESERVED_IDS = (
     applications.TENANT_MANAGER,
-    *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in default_lambdas.BODIES),
+    *(f"FUSIONAUTH_LAMBDA[{kind}]_ID" for kind in DEFAULT_BODIES),
 )
 
 
 def _lambda_ids(instance_id: str) -> dict[str, str]:
     instance = uuid.UUID(instance_id)
-    return {kind: str(uuid.uuid5(instance, f"FUSIONAUTH_LAMBDA[{kind}]_ID")) for kind in default_lambdas.BODIES}
+    return {kind: str(uuid.uuid5(instance, f"FUSIONAUTH_LAMBDA[{kind}]_ID")) for kind in DEFAULT_BODIES}
 
 
 async def ensure(services: Services, call: Call) -> None:
@@ -145,7 +145,7 @@ async def predefined_variables(services: Services, base_url: str) -> Mapping[str
         "FUSIONAUTH_TENANT_ID": services.runtime.default_tenant_id,
         "FUSIONAUTH_DEFAULT_SIGNING_KEY_ID": key_references.default_signing_key_id(services.runtime.instance_id),
         "BASE_URL": base_url,
-        **{f"FUSIONAUTH_FORM[{kind}]_ID": form_id for kind, form_id in default_form_rules.FORM_IDS.items()},
+        **{f"FUSIONAUTH_FORM[{kind}]_ID": form_id for kind, form_id in FORM_IDS.items()},
         **{name: str(uuid.uuid5(instance, name)) for name in _RESERVED_IDS},
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from identity.call import Call, Document
-from identity.domain.configuration import issuers
+from identity.domain.configuration import tenants
 from identity.errors import Duplicate, FieldError
 from identity.services import Services
 
@@ -29,7 +29,7 @@ def private_with_reservation(document: Document, stored: Document | None) -> Doc
     """
     private = dict(document.get("private", {}))
     if stored is None or stored["issuer"] != document["issuer"]:
-        private["issuer"] = issuers.comparison_form(document["issuer"])
+        private["issuer"] = tenants.issuer_comparison_form(document["issuer"])
     return private
 
 
@@ -45,7 +45,7 @@ async def reserve_existing(services: Services) -> None:
     """Reserve the issuers of tenants stored before issuers were unique, oldest tenant first. Safe to repeat."""
     lacking = await services.configuration.tenants.find_all(None, {"private.issuer": {"$exists": False}})
     for tenant in reversed(lacking):
-        change = {"$set": {"private.issuer": issuers.comparison_form(tenant["issuer"])}}
+        change = {"$set": {"private.issuer": tenants.issuer_comparison_form(tenant["issuer"])}}
         try:
             await services.configuration.tenants.update(None, {"_id": tenant["id"], "issuer": tenant["issuer"]}, change)
         except Duplicate:

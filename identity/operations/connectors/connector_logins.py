@@ -8,8 +8,7 @@ from typing import Final
 import structlog
 
 from identity.call import Call, Document
-from identity.domain.connectors import connector_policies
-from identity.domain.connectors.connectors import AUTHENTICATION_TYPES
+from identity.domain.connectors.connectors import AUTHENTICATION_TYPES, applicable_policies
 from identity.ids import TenantId
 from identity.operations.connectors import connector_requests, connectors
 from identity.operations.connectors.connector_requests import ConnectorError, LoginRequest
@@ -62,7 +61,7 @@ async def verify(
     asked. Raises Unavailable if too many passwords are queued for verification.
     """
     failed = refused = False
-    for policy in connector_policies.applicable(tenant, user, login.login_id):
+    for policy in applicable_policies(tenant, user, login.login_id):
         if policy.is_internal:
             if await user_passwords.is_correct(services, tenant, user, login.password):
                 return AcceptedHere()

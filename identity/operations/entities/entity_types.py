@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from identity.call import Call, Document
 from identity.domain.configuration.token_settings import ACCESS_MEMBER, TokenSettings
-from identity.domain.objects import subresources
-from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
-from identity.domain.objects.subresources import Subresource
+from identity.domain.objects import resource_definition
+from identity.domain.objects.resource_definition import Resource, SearchRules, Subresource, Unique
 from identity.errors import FieldError
 from identity.operations.objects import crud, key_references
 from identity.services import Services
@@ -27,7 +26,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     else:
         document["permissions"] = stored["permissions"]
     document = _with_permission_count(document)
-    errors = subresources.repeated(document["permissions"], "entityType.permissions")
+    errors = resource_definition.repeated(document["permissions"], "entityType.permissions")
     errors += _token_problems(TokenSettings.of(document))
     errors += await key_references.problems(services, call, document, stored, _JWT)
     crud.require_no_errors(errors)

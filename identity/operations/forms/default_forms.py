@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from identity.call import Call, Document
-from identity.domain.forms import default_forms
+from identity.domain.forms.forms import default_fields, default_forms
 from identity.errors import Duplicate
 from identity.operations.forms import form_fields
 from identity.operations.forms import forms as form_definitions
@@ -21,8 +21,8 @@ async def ensure(services: Services, call: Call) -> None:
     if await forms.count(None):
         return
     instants = crud.creation_instants(call.now)
-    await asyncio.gather(*(_insert(fields, {**field, **instants}) for field in default_forms.fields()))
-    await asyncio.gather(*(_insert(forms, {**form, **instants}) for form in default_forms.forms()))
+    await asyncio.gather(*(_insert(fields, {**field, **instants}) for field in default_fields()))
+    await asyncio.gather(*(_insert(forms, {**form, **instants}) for form in default_forms()))
 
 
 async def _insert(documents: Documents, document: Document) -> None:

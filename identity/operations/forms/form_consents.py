@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from identity.call import Call, Document
-from identity.domain.users import ages
+from identity.domain.users import families
 from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.instants import Instant
@@ -46,8 +46,8 @@ def age_problems(consents: Iterable[GivenConsent], user: Document, now: Instant)
     """Return an error for each consent that the user is too young to give in person; pages have a text for it."""
     errors = []
     for given in consents:
-        years = ages.minimum_for_self_consent(given.consent, user)
-        if not ages.is_at_least(user, years, now):
+        years = families.minimum_for_self_consent(given.consent, user)
+        if not families.is_at_least(user, years, now):
             errors.append(FieldError.of("tooYoung", given.key, ""))
     return errors
 

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 
 from identity.call import Call, Document
-from identity.domain.lambdas import default_lambdas, lambda_samples
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
@@ -49,11 +48,11 @@ async def add_defaults(services: Services, call: Call, ids: Mapping[str, str]) -
 
 async def _add_default(services: Services, call: Call, kind: str, lambda_id: str) -> None:
     lambda_ = {
-        "body": default_lambdas.BODIES[kind],
+        "body": lambda_rules.DEFAULT_BODIES[kind],
         "debug": False,
         "engineType": lambda_rules.ENGINE,
         "id": lambda_id,
-        "name": default_lambdas.name_of(kind),
+        "name": lambda_rules.default_name(kind),
         "type": kind,
         **crud.creation_instants(call.now),
     }
@@ -121,7 +120,7 @@ class TrialRun:
 
 async def try_out(services: Services, kind: str, body: str, arguments: list[Any] | None) -> TrialRun:
     """Run a body on arguments, or on examples of its type. Raises Unavailable if too many are queued."""
-    given = lambda_samples.arguments(kind) if arguments is None else arguments
+    given = lambda_rules.sample_arguments(kind) if arguments is None else arguments
     outcome = await services.runtime.sandbox.call(body, lambda_rules.FUNCTIONS[kind], orjson.dumps(given))
     if outcome.result is None:
         location = "" if outcome.line is None else f" (line {outcome.line})"

@@ -6,7 +6,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.objects import patch as patches
-from identity.domain.objects.subresources import Subresource
+from identity.domain.objects.resource_definition import Subresource
 from identity.errors import Invalid, NotFound, with_article
 from identity.operations.objects import crud
 from identity.services import Services

@@ -6,7 +6,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.login import breach_detection as breach_rules
-from identity.domain.passwords import common_passwords
+from identity.domain.passwords import password_policy
 from identity.errors import FieldError
 from identity.operations.objects import features
 from identity.services import Services
@@ -36,7 +36,7 @@ async def check_password(services: Services, tenant: Document, user: Document, p
             if is_found:
                 return status
             is_unavailable |= is_found is None
-    if common_passwords.is_common(password):
+    if password_policy.is_common(password):
         return breach_rules.COMMON_MATCH
     if breach_rules.ANY_MATCH in statuses:
         is_found = await services.runtime.breached_passwords.contains(breach_rules.digest(password))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.scim import error_bodies
+from identity.domain.scim import errors
 from identity.domain.scim.errors import ScimError, invalid
 from identity.errors import ServiceError
 from identity.operations.scim import requests, resources
@@ -76,7 +76,7 @@ async def _run(services: Services, scim: ScimCall, operation: _Operation, ids: d
             result["location"] = resources.location(scim, request.resource_type, str(request.resource_id))
         answer = await requests.handle(services, scim, request)
     except ServiceError as error:
-        body = error_bodies.body_of(error)
+        body = errors.body_of(error)
         return {**result, "status": body["status"], "response": body}
     if answer is None:
         return {**result, "status": "204"}

@@ -11,10 +11,10 @@ from typing import Any, Final
 from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.groups import groups as group_rules
-from identity.domain.scim import filters, group_mapping, group_patches, messages, models, user_mapping
+from identity.domain.scim import filters, group_mapping, messages, models, user_mapping
 from identity.domain.scim.errors import invalid
 from identity.domain.scim.filters import Scope
-from identity.domain.scim.group_patches import MemberPlan
+from identity.domain.scim.group_mapping import MemberPlan
 from identity.ids import parse_id
 from identity.operations.groups import group_members, groups
 from identity.operations.objects import crud
@@ -32,7 +32,7 @@ _MEMBERS: Final = "members"
 async def create(services: Services, scim: ScimCall, request: Request) -> Answer:
     """Create a group with its members. Raises ScimError, Invalid, LambdaFailed and WebhookTransactionFailed."""
     selection = messages.read_selection(scim.tenant, [models.GROUP], request.parameters)
-    requested, rest = group_patches.split_resource(request.body)
+    requested, rest = group_mapping.split_resource(request.body)
     resource = messages.read_resource(scim.tenant, models.GROUP, rest) | {_MEMBERS: list(requested.values())}
     body, members = await _convert(services, scim, resource, {"group": {"data": {}}, "roleIds": []})
     _require_few(len(members))
@@ -99,9 +99,9 @@ async def _requested(
 ) -> tuple[MemberPlan, Document]:
     """Return what a request changes of the members, and the resource without members that it makes of a group."""
     if request.method != "PATCH":
-        requested, attributes = group_patches.split_resource(request.body)
+        requested, attributes = group_mapping.split_resource(request.body)
         return MemberPlan(requested), messages.read_resource(scim.tenant, models.GROUP, attributes)
-    plan, rest = group_patches.split(request.body)
+    plan, rest = group_mapping.split(request.body)
     current = await converters.from_group(
         services, scim, await groups.to_response(services, stored), [],
         resources.base_of(scim, models.GROUP, stored, resources.version_of(stored["lastUpdateInstant"])),

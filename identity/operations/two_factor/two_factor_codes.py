@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
-from identity.domain.objects import generated_ids
+from identity.domain.objects import external_identifiers
 from identity.domain.two_factor import totp, two_factor
 from identity.errors import Invalid
 from identity.ids import Secret, TenantId, fingerprint, same_secret
@@ -31,7 +31,9 @@ class CodeAddress:
 
 def generate(tenant: Document) -> Secret:
     """Generate a code of the form that the tenant configures."""
-    return generated_ids.generate(tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"])
+    return external_identifiers.generate_id(
+        tenant["externalIdentifierConfiguration"]["twoFactorOneTimeCodeIdGenerator"]
+    )
 
 
 def hash_code(code: str) -> str:

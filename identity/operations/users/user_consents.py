@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from identity.call import AnonymousCaller, Call, Caller, Document, Origin
 from identity.domain.objects.resource_definition import Resource, Unique
-from identity.domain.users import ages
+from identity.domain.users import families
 from identity.errors import FieldError, Invalid
 from identity.ids import TenantId
 from identity.instants import Instant, later
@@ -44,8 +44,8 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     assert giver is not None
     assert user is not None
     if stored is None and giver["id"] == user["id"]:
-        years = ages.minimum_for_self_consent(consent, user)
-        if not ages.is_at_least(user, years, call.now):
+        years = families.minimum_for_self_consent(consent, user)
+        if not families.is_at_least(user, years, call.now):
             raise Invalid([_error("tooYoung", "giverUserId", f"must be {years} years old to consent in person")])
     return document
 

@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from identity.call import Call, Document
-from identity.domain.scim import error_bodies
+from identity.domain.scim import errors
 from identity.domain.scim.errors import ScimError
 from identity.errors import MethodNotAllowed, ServiceError
 from identity.operations.objects import audited_writes
@@ -75,7 +75,7 @@ class ScimHandler(BaseHandler):
 
     def refuse(self, error: ServiceError) -> None:
         """Send the error in the shape of the protocol."""
-        body = error_bodies.body_of(error)
+        body = errors.body_of(error)
         headers = {"WWW-Authenticate": "Bearer"} if body["status"] == "401" else {}
         if isinstance(error, MethodNotAllowed):
             headers["Allow"] = self.allow()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.forms import expressions, field_values
+from identity.domain.forms import field_values
 
 Document = dict[str, Any]
 
@@ -101,4 +101,4 @@ def test_password_is_not_trimmed() -> None:
 @pytest.mark.requirement("forms-6")
 @pytest.mark.parametrize("expression", ["(a|aa)+$", "(a+)+b", "(.*a){20}", "([a-zA-Z]+)*1"])
 def test_no_expression_takes_more_than_linear_time(expression) -> None:
-    assert not expressions.matches(expression, "a" * 10_000 + "!")
+    assert not field_values.matches_expression(expression, "a" * 10_000 + "!")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from identity.domain.login import breach_detection
-from identity.domain.passwords import common_passwords
+from identity.domain.passwords import password_policy
 from identity.domain.users import users
 from tests.builders import make_user
 
@@ -41,7 +41,7 @@ def test_modes_report_the_worst_match() -> None:
 
 
 def test_common_passwords_are_loaded_in_lower_case() -> None:
-    words = common_passwords.load()
+    words = password_policy.common_passwords()
     assert len(words) > 500
     assert {word for word in words if word != word.casefold()} == set()
     assert {"password", "123456", "qwerty", "letmein", "p@ssw0rd"} <= words

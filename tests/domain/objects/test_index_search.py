@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from identity.domain.objects.index_search import COUNT_LIMIT, IndexQuery, SortField, Term, next_results, read
-from identity.domain.users.user_search import FIELDS
+from identity.domain.users.users import INDEX_FIELDS
 from identity.errors import Invalid
 from identity.ids import base64url, new_id
 
 
 def codes(**criteria: Any) -> list[str]:
     with pytest.raises(Invalid) as caught:
-        read(FIELDS, criteria, "search.")
+        read(INDEX_FIELDS, criteria, "search.")
     return [error.code for error in caught.value.fields]
 
 
@@ -40,20 +40,20 @@ def test_terms(text: str | None, term: Term | None) -> None:
     if text == "a.b:c":
         assert codes(queryString=text) == ["[invalid]search.queryString"]
     else:
-        assert read(FIELDS, {"queryString": text}, "").term == term
+        assert read(INDEX_FIELDS, {"queryString": text}, "").term == term
 
 
 @pytest.mark.requirement("core-12-5")
 def test_ids_take_precedence_and_are_deduplicated() -> None:
     one, two = new_id(), new_id()
-    query = read(FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
+    query = read(INDEX_FIELDS, {"ids": [one.upper(), two, one], "queryString": {}, "startRow": -1}, "")
     assert query == IndexQuery(ids=(one, two), number_of_results=2)
-    assert read(FIELDS, {"ids": one}, "").ids == (one,)
+    assert read(INDEX_FIELDS, {"ids": one}, "").ids == (one,)
 
 
 def test_sort_fields_are_mapped_to_stored_names() -> None:
     fields = [{"name": "login", "order": "DESC"}, {"name": "id", "missing": "_first"}, {"name": "fullName"}]
-    assert read(FIELDS, {"sortFields": fields}, "").sort == (
+    assert read(INDEX_FIELDS, {"sortFields": fields}, "").sort == (
         SortField("private.login", descending=True),
         SortField("_id", missing_first=True),
         SortField("fullName"),
@@ -61,11 +61,11 @@ def test_sort_fields_are_mapped_to_stored_names() -> None:
 
 
 def test_totals_are_capped_by_default() -> None:
-    assert read(FIELDS, {}, "").count_limit == COUNT_LIMIT
-    assert read(FIELDS, {"accurateTotal": True}, "").count_limit == 0
-    assert read(FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
+    assert read(INDEX_FIELDS, {}, "").count_limit == COUNT_LIMIT
+    assert read(INDEX_FIELDS, {"accurateTotal": True}, "").count_limit == 0
+    assert read(INDEX_FIELDS, {"accurateTotal": "true"}, "").count_limit == 0
     for nothing in (None, "", False, "FALSE"):
-        assert read(FIELDS, {"accurateTotal": nothing}, "").count_limit == COUNT_LIMIT
+        assert read(INDEX_FIELDS, {"accurateTotal": nothing}, "").count_limit == COUNT_LIMIT
     for wrong in ("yes", 1, [], {"$ne": 1}):
         assert codes(accurateTotal=wrong) == ["[couldNotConvert]search.accurateTotal"]
 
@@ -73,10 +73,10 @@ def test_totals_are_capped_by_default() -> None:
 @pytest.mark.requirement("core-12-7")
 def test_next_page_repeats_the_search() -> None:
     criteria = {"queryString": "a*", "sortFields": [{"name": "email"}], "numberOfResults": 7, "accurateTotal": True}
-    query = read(FIELDS, criteria, "")
+    query = read(INDEX_FIELDS, criteria, "")
     for page in (1, 2):
         criteria = {"nextResults": next_results(criteria, query, "")}
-        query = read(FIELDS, criteria, "")
+        query = read(INDEX_FIELDS, criteria, "")
         assert (query.start_row, query.number_of_results, query.count_limit) == (7 * page, 7, 0)
         assert query.sort == (SortField("email"),) and query.term == Term(None, "a", open_end=True)
 

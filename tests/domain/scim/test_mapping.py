@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity.call import Document
-from identity.domain.scim import group_mapping, group_patches, messages, user_mapping
+from identity.domain.scim import group_mapping, messages, user_mapping
 from identity.domain.scim.errors import ScimError
 from tests.builders import make_tenant
 
@@ -74,18 +74,18 @@ def test_repeated_member_counts_once() -> None:
 
 def test_patch_without_members_is_left_as_it_is() -> None:
     body = {"Operations": [{"op": "replace", "path": "displayName", "value": "x"}]}
-    plan, rest = group_patches.split(body)
+    plan, rest = group_mapping.split(body)
     assert (plan.replaced, plan.added, plan.removed, rest) == (None, {}, set(), body)
 
 
 def test_patch_of_members_only_leaves_nothing() -> None:
-    plan, rest = group_patches.split({"operations": [{"op": "ADD", "value": {"Members": [{"value": "A"}]}}]})
+    plan, rest = group_mapping.split({"operations": [{"op": "ADD", "value": {"Members": [{"value": "A"}]}}]})
     assert (plan.requested, rest) == ([{"value": "A"}], None)
 
 
 @pytest.mark.parametrize("body", [{}, {"Operations": []}, {"Operations": {}}, {"Operations": [1]}])
 def test_patch_without_operations_is_left_to_the_protocol(body: Document) -> None:
-    _, rest = group_patches.split(body)
+    _, rest = group_mapping.split(body)
     assert rest == body
     with pytest.raises(ScimError):
         messages.apply_patch(TENANT, "Group", {"displayName": "x"}, rest)

@@ -6,7 +6,6 @@ import datetime
 
 import pytest
 
-from identity.domain.objects import durations
 from identity.domain.user_actions import action_logs
 from identity.instants import Instant
 
@@ -51,7 +50,7 @@ def test_overflowing_lock_out_is_unlimited(unit) -> None:
     ],
 )
 def test_duration_uses_its_two_largest_units(seconds, languages, expected) -> None:
-    assert durations.localized(seconds * 1000, languages) == expected
+    assert action_logs.localized_duration(seconds * 1000, languages) == expected
 
 
 def test_active_actions_prevent_logins() -> None:

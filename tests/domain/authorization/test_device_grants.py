@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from identity.domain.clients import user_codes
+from identity.domain.authorization import device_grants
 
 ALPHABETS = {
     "randomAlpha": "BCDFGHJKLMNPQRSTVWXZ",
@@ -20,7 +20,7 @@ ALPHABETS = {
 @pytest.mark.parametrize("kind", ALPHABETS)
 @pytest.mark.parametrize("length", [4, 6, 12])
 def test_code_follows_its_generator(kind, length):
-    codes = [user_codes.generate({"type": kind, "length": length}) for _ in range(300)]
+    codes = [device_grants.generate_user_code({"type": kind, "length": length}) for _ in range(300)]
     assert {len(code) for code in codes} == {length}
     assert set("".join(codes)) == set(ALPHABETS[kind])
 
@@ -28,10 +28,10 @@ def test_code_follows_its_generator(kind, length):
 @pytest.mark.requirement("oauth-3-3")
 @pytest.mark.parametrize("length", [16, 128])
 def test_random_bytes_are_encoded_case_insensitively(length):
-    code = user_codes.generate({"type": "randomBytes", "length": length})
+    code = device_grants.generate_user_code({"type": "randomBytes", "length": length})
     assert re.fullmatch(r"[0-9A-F]+", code)
     assert len(code) == 2 * length
-    assert user_codes.normalize(code.lower()) == code
+    assert device_grants.normalize_user_code(code.lower()) == code
 
 
 @pytest.mark.requirement("attack-49")
@@ -44,9 +44,9 @@ def test_attack_49_default_code_has_more_than_20_bits():
     "typed", ["BCDF-GH23", "bcdfgh23", " b c d f g h 2 3 ", "BCDF\u2013GH23", "BCDF\u00a0GH23", "bcdf--gh23\n"]
 )
 def test_case_spaces_and_hyphens_are_ignored(typed):
-    assert user_codes.normalize(typed) == "BCDFGH23"
+    assert device_grants.normalize_user_code(typed) == "BCDFGH23"
 
 
 @pytest.mark.parametrize("typed", ["", " - ", "BC*DF", "BCD\x00F", "\uff22\uff23\uff24\uff26", "ßßßß", "B" * 301])
 def test_invalid_codes_normalize_to_nothing(typed):
-    assert user_codes.normalize(typed) == ""
+    assert device_grants.normalize_user_code(typed) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.connectors import connector_policies
+from identity.domain.connectors import connectors
 from identity.domain.users.users import INTERNAL_CONNECTOR
 from tests.builders import make_tenant, make_user
 
@@ -30,7 +30,7 @@ INTERNAL = [INTERNAL_CONNECTOR]
 )
 def test_unknown_login_id_follows_order_and_domains(login_id: str, expected: list[str]) -> None:
     tenant = make_tenant() | {"connectorPolicies": [{"migrate": False, **one} for one in POLICIES]}
-    found = connector_policies.applicable(tenant, None, login_id)
+    found = connectors.applicable_policies(tenant, None, login_id)
     assert [policy.connector_id for policy in found] == expected
     assert [policy.migrates for policy in found if policy.connector_id == "a"] in ([True], [])
 
@@ -43,5 +43,5 @@ def test_unknown_login_id_follows_order_and_domains(login_id: str, expected: lis
 def test_stored_user_belongs_to_one_connector(connector_id: str, expected: list[str]) -> None:
     tenant = make_tenant() | {"connectorPolicies": [{"migrate": False, **one} for one in POLICIES]}
     user = make_user() | {"connectorId": connector_id}
-    found = connector_policies.applicable(tenant, user, "user@example.com")
+    found = connectors.applicable_policies(tenant, user, "user@example.com")
     assert [policy.connector_id for policy in found] == expected

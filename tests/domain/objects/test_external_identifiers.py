@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from identity.domain.objects import generated_ids
+from identity.domain.objects import external_identifiers
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ from identity.domain.objects import generated_ids
     ],
 )
 def test_id_has_the_characters_and_the_length_of_its_generator(kind, length, pattern):
-    made = {generated_ids.generate({"type": kind, "length": length}) for _ in range(20)}
+    made = {external_identifiers.generate_id({"type": kind, "length": length}) for _ in range(20)}
     assert all(re.fullmatch(pattern, one) for one in made)
     assert len(made) > 1

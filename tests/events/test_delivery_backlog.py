@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.objects.token_bucket import TokenBucket
+from identity.workers.delivery_backlog import TokenBucket
 
 
 def granted(allowance: TokenBucket, now: float, wanted: int = 1000) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity.domain.login import impossible_travel
+from identity.operations.login import threat_detection
 
 BERLIN = {"latitude": 52.52, "longitude": 13.405}
 POTSDAM = {"latitude": 52.39, "longitude": 13.06}
@@ -17,14 +17,14 @@ HOUR = 3_600_000
 
 @pytest.mark.parametrize(("one", "other", "kilometres"), [(BERLIN, PARIS, 878), (BERLIN, SYDNEY, 16_090)])
 def test_distance_is_that_of_a_great_circle(one: dict[str, Any], other: dict[str, Any], kilometres: int) -> None:
-    assert impossible_travel.distance_km(one, other) == pytest.approx(kilometres, rel=0.01)
-    assert impossible_travel.distance_km(other, one) == pytest.approx(impossible_travel.distance_km(one, other))
+    assert threat_detection.distance_km(one, other) == pytest.approx(kilometres, rel=0.01)
+    assert threat_detection.distance_km(other, one) == pytest.approx(threat_detection.distance_km(one, other))
 
 
 def test_extreme_distances_are_computed() -> None:
     pole, antipole = {"latitude": 90, "longitude": 0}, {"latitude": -90, "longitude": 77}
-    assert impossible_travel.distance_km(pole, antipole) == pytest.approx(20_015, rel=0.01)
-    assert impossible_travel.distance_km(BERLIN, BERLIN) == 0
+    assert threat_detection.distance_km(pole, antipole) == pytest.approx(20_015, rel=0.01)
+    assert threat_detection.distance_km(BERLIN, BERLIN) == 0
 
 
 @pytest.mark.requirement("users-10-19")
@@ -42,10 +42,10 @@ def test_extreme_distances_are_computed() -> None:
     ],
 )
 def test_travel_faster_than_an_airliner_is_impossible(before: Any, now: Any, elapsed: int, is_impossible: bool) -> None:
-    found = impossible_travel.find_threats({**before, "instant": 10 * HOUR}, {**now, "instant": 10 * HOUR + elapsed})
+    found = threat_detection.find_threats({**before, "instant": 10 * HOUR}, {**now, "instant": 10 * HOUR + elapsed})
     assert found == (("ImpossibleTravel",) if is_impossible else ())
 
 
 def test_unknown_location_is_no_threat() -> None:
     known = {**BERLIN, "instant": 0}
-    assert impossible_travel.find_threats(None, known) == impossible_travel.find_threats(known, None) == ()
+    assert threat_detection.find_threats(None, known) == threat_detection.find_threats(known, None) == ()

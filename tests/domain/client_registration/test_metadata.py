@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.client_registration import metadata_rules
+from identity.domain.client_registration.metadata import comparable_name, redirect_uri_problem, require_valid
 from identity.errors import InvalidClientMetadata, InvalidRedirectUri
 
 GRANTS, SCOPES = ("authorization_code", "refresh_token"), ("openid", "email")
@@ -50,20 +50,20 @@ def metadata(**changes):
     ("com.example.app:/callback#part", "native", False),
 ])  # fmt: skip
 def test_redirect_uris_depend_on_the_application_type(uri, application_type, is_allowed):
-    assert (metadata_rules.redirect_uri_problem(uri, application_type) is None) is is_allowed
+    assert (redirect_uri_problem(uri, application_type) is None) is is_allowed
     for name in ("redirect_uris", "post_logout_redirect_uris"):
         wanted = metadata(application_type=application_type, **{name: [uri]})
         if is_allowed:
-            metadata_rules.require_valid(wanted, GRANTS, SCOPES)
+            require_valid(wanted, GRANTS, SCOPES)
         else:
             with pytest.raises(InvalidRedirectUri):
-                metadata_rules.require_valid(wanted, GRANTS, SCOPES)
+                require_valid(wanted, GRANTS, SCOPES)
 
 
 @pytest.mark.requirement("oauth-12-41")
 def test_code_needs_a_redirect_uri():
     with pytest.raises(InvalidRedirectUri):
-        metadata_rules.require_valid(metadata(redirect_uris=[]), GRANTS, SCOPES)
+        require_valid(metadata(redirect_uris=[]), GRANTS, SCOPES)
 
 
 @pytest.mark.requirement("oauth-12-41")
@@ -79,10 +79,10 @@ def test_code_needs_a_redirect_uri():
 ])  # fmt: skip
 def test_urls_that_users_see_are_on_the_host_of_the_client(name, url, is_allowed):
     if is_allowed:
-        metadata_rules.require_valid(metadata(**{name: url}), GRANTS, SCOPES)
+        require_valid(metadata(**{name: url}), GRANTS, SCOPES)
     else:
         with pytest.raises(InvalidClientMetadata):
-            metadata_rules.require_valid(metadata(**{name: url}), GRANTS, SCOPES)
+            require_valid(metadata(**{name: url}), GRANTS, SCOPES)
 
 
 @pytest.mark.requirement("oauth-12-41")
@@ -101,11 +101,11 @@ def test_urls_that_users_see_are_on_the_host_of_the_client(name, url, is_allowed
 ])  # fmt: skip
 def test_other_metadata_is_bounded(changes):
     with pytest.raises(InvalidClientMetadata):
-        metadata_rules.require_valid(metadata(**changes), GRANTS, SCOPES)
+        require_valid(metadata(**changes), GRANTS, SCOPES)
 
 
 @pytest.mark.requirement("oauth-12-41")
 def test_names_that_look_alike_are_equal():
     names = {"Example Bank", "  example  BANK", "\uff25xample Bank"}
-    assert len({metadata_rules.comparable_name(name) for name in names}) == 1
-    assert metadata_rules.comparable_name("Example Banks") != metadata_rules.comparable_name("Example Bank")
+    assert len({comparable_name(name) for name in names}) == 1
+    assert comparable_name("Example Banks") != comparable_name("Example Bank")
