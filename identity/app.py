@@ -29,7 +29,7 @@ from identity.instants import Clock, SystemClock
 from identity.operations.configuration import bootstrap, recovery_keys
 from identity.outbound import mail
 from identity.services import Services
-from identity.store import cli_queries, data_dir, sharding
+from identity.store import cli_queries, data_dir
 from identity.store.instance import InstanceStore
 from identity.store.migrations import SchemaVersion
 from identity.store.mongo import Database
@@ -253,13 +253,13 @@ async def _connected(config: Config) -> AsyncIterator[Database]:
 
 def shard_commands(config: Config) -> list[Document]:
     """Return the commands that shard the large collections."""
-    return sharding.commands(config.mongodb.database)
+    return cli_queries.sharding_commands(config.mongodb.database)
 
 
 async def shard(config: Config) -> list[Document]:
     """Shard the large collections and return the commands that ran. Raises StartupError without a mongos."""
     async with _connected(config) as database:
-        return [command async for command in sharding.execute(database)]
+        return [command async for command in cli_queries.shard(database)]
 
 
 async def mongodb_fault(config: Config) -> str | None:

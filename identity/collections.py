@@ -20,6 +20,7 @@ from identity.operations.providers import identity_providers
 from identity.operations.user_actions import user_actions, user_comments
 from identity.operations.users import families, user_consents
 from identity.store.action_logs import ActionLogs
+from identity.store.activity import ActivityCounts, RecentEntries
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes, PushedRequests
@@ -42,10 +43,8 @@ from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifi
 from identity.store.outbox import Outbox
 from identity.store.previous_secrets import PreviousSecrets
 from identity.store.rate_limits import FailedApiKeys, LockOuts, RateLimits
-from identity.store.recent_entries import RecentEntries
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
-from identity.store.report_counts import ActivityCounts
 from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.store_circuit_breaker import time_limit

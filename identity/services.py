@@ -22,6 +22,7 @@ from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.store.action_logs import ActionLogs
+from identity.store.activity import ActivityCounts, RecentEntries, ReportCounts
 from identity.store.api_keys import ApiKeys
 from identity.store.append_only_logs import AppendOnlyLog
 from identity.store.authorization_codes import AuthorizationCodes, PushedRequests
@@ -42,10 +43,8 @@ from identity.store.name_reservations import NameReservations
 from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifications
 from identity.store.previous_secrets import PreviousSecrets
 from identity.store.rate_limits import FailedApiKeys, LockOuts, RateLimits
-from identity.store.recent_entries import RecentEntries
 from identity.store.redis import Redis
 from identity.store.refresh_tokens import RefreshTokens
-from identity.store.report_counts import ActivityCounts, ReportCounts
 from identity.store.revocations import Revocations
 from identity.store.scope_consents import ScopeConsents
 from identity.store.signed_values import DpopNonces, KnownDevices

@@ -39,10 +39,10 @@ from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Configuration, Directory, Limits, Logs, Outbound, Runtime, Services, Sessions, Tokens
+from identity.store.activity import ReportCounts
 from identity.store.changes import ChangeListener
 from identity.store.instance import InstanceStore
 from identity.store.redis import Redis
-from identity.store.report_counts import ReportCounts
 from identity.store.signed_values import DpopNonces, KnownDevices
 from identity.store.telemetry import CacheMetrics, StoreTelemetry
 from identity.store.wakeups import Wakeups

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from identity.domain.webhooks.webhook_transactions import NONE
 from identity.events.catalogue import EVENTS, EventType
 from identity.ids import TenantId
-from identity.store.mongo import Session
-
-T = TypeVar("T")
-
-Write = Callable[[Session | None], Awaitable[T]]
-"""One write, given the session of its transaction or None; `functools.partial` of a store method makes one."""
+from identity.store.mongo import Write
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +42,6 @@ class Change:
     `after_commit` is a function of the results of the writes.
     """
 
-    writes: Sequence[Write[Any]] = ()
+    writes: Sequence[Write] = ()
     before_commit: Sequence[Event] = ()
     after_commit: Sequence[Event] | Callable[[Sequence[Any]], Sequence[Event]] = ()

@@ -1,9 +1,13 @@
-"""Queries of the command line, which runs with or without the service."""
+"""Queries of the command line, which runs with or without the service, and the sharding of large collections.
+
+Sharding is untried on a sharded cluster; docs/scaling.md has the reasons.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.configuration.token_settings import ID_MEMBER, effective_keys
@@ -13,6 +17,20 @@ from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Database
 from identity.store.store_circuit_breaker import time_limit
 
 _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
+
+SHARD_KEYS: Final[Mapping[str, Mapping[str, int]]] = {
+    name: {"tenantId": 1}
+    for name in (
+        "identity_provider_links",
+        "login_records",
+        "scope_consents",
+        "two_factor_trusts",
+        "users",
+        "webauthn_credentials",
+    )
+}
+"""Collection -> shard key. Every unique index begins with it, and every hot query names it, except the reads by id that
+fill the cache, which go to all shards."""
 
 
 async def active_clients_across_tenants(database: Database) -> list[tuple[Document, Document, str | None]]:
@@ -51,3 +69,22 @@ def _reading(what: str) -> Iterator[None]:
 
 def _plain(stored: Document) -> Document:
     return {**plain(stored), "id": stored["_id"]}
+
+
+def sharding_commands(database: str) -> list[Document]:
+    """Return the commands of the database `admin` that shard the collections by tenant."""
+    collections = [{"shardCollection": f"{database}.{name}", "key": dict(key)} for name, key in SHARD_KEYS.items()]
+    return [{"enableSharding": database}, *collections]
+
+
+async def shard(database: Database) -> AsyncIterator[Document]:
+    """Run the commands and yield each one; an already sharded collection is left as it is.
+
+    Raises StartupError if the server is not a mongos.
+    """
+    hello: Mapping[str, Any] = await database.hello()
+    if hello.get("msg") != "isdbgrid":
+        raise StartupError("mongodb.uri is not the address of a mongos, so that there is nothing to shard")
+    for command in sharding_commands(database.motor.name):
+        await database.run_as_administrator(command)
+        yield command

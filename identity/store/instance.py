@@ -10,6 +10,7 @@ from pymongo import ReturnDocument
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.store.mongo import Collection, Database
+from identity.store.sealed_members import reseal_member
 from identity.store.vault import Vault
 
 INSTANCE_ID: Final = "instance"
@@ -90,9 +91,5 @@ class InstanceStore:
 
     async def reseal(self, vault: Vault) -> int:
         """Reseal the fingerprint key under the current master key; returns 1 if that was necessary, otherwise 0."""
-        stored = await self._collection.find_one({"_id": INSTANCE_ID})
-        if stored is None or vault.is_current(stored["fingerprintKey"]):
-            return 0
-        fresh = vault.reseal(stored["fingerprintKey"], "instance.fingerprintKey")
-        await self._collection.update_one({"_id": INSTANCE_ID}, {"$set": {"fingerprintKey": fresh}})
-        return 1
+        where = {"_id": INSTANCE_ID}
+        return await reseal_member(self._collection, vault, "fingerprintKey", "{}.fingerprintKey".format, where)

@@ -28,7 +28,7 @@ Session = motor_asyncio.AsyncIOMotorClientSession
 Collection = motor_asyncio.AsyncIOMotorCollection[Document]
 T = TypeVar("T")
 
-Write = Callable[[Session | None], Awaitable[object]]
+Write = Callable[[Session | None], Awaitable[Any]]
 """A deferred write, such as `functools.partial(users.insert, tenant_id, user)`, to be called with a session or None."""
 
 STORE_ERRORS = (errors.PyMongoError,)

@@ -6,6 +6,7 @@ python-jose only receives key objects: it would parse a PEM on every call, and g
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -58,10 +59,6 @@ _REMEMBERING: Final = threading.Lock()
 """Signatures are verified in several threads."""
 
 
-def _remembered() -> LRUCache[bytes, None]:
-    return LRUCache(_MAX_REMEMBERED)
-
-
 class KeyOperations(Protocol):
     """Signs and verifies octets."""
 
@@ -85,7 +82,9 @@ class SigningKey:
     verifier: KeyOperations = dataclasses.field(repr=False)
     signer: KeyOperations | None = dataclasses.field(repr=False)
     signature_bytes: int
-    verified: LRUCache[bytes, None] = dataclasses.field(default_factory=_remembered, repr=False)
+    verified: LRUCache[bytes, None] = dataclasses.field(
+        default_factory=functools.partial(LRUCache, _MAX_REMEMBERED), repr=False
+    )
 
     @property
     def is_slow(self) -> bool:

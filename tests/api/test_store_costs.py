@@ -16,7 +16,7 @@ from identity import app, request_facts
 from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store import redis_clients, telemetry
-from identity.store.sharding import SHARD_KEYS
+from identity.store.cli_queries import SHARD_KEYS
 from tests import internals
 from tests.relying_party import PASSWORD
 

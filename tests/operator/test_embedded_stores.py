@@ -276,9 +276,9 @@ def test_program_is_made_executable(tmp_path, monkeypatch):
     (tmp_path / "wheel" / "__init__.py").touch()
     (tmp_path / "wheel" / "server").touch(0o644)
     monkeypatch.syspath_prepend(tmp_path)
-    found = supervisor.find("wheel", "server")
+    found = supervisor.find_program("wheel", "server")
     assert os.access(found, os.X_OK)
-    assert supervisor.find("wheel", "other") is None
+    assert supervisor.find_program("wheel", "other") is None
 
 
 LOG_OF_A_FATAL_ERROR = (
@@ -310,7 +310,9 @@ def test_the_cause_of_a_failed_start_is_named(tmp_path, code, output, log, expec
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "mongod.out").write_text(output)
     (tmp_path / "logs" / "mongod.log").write_text(log)
-    message = supervisor.explain("mongod", code, tmp_path / "logs" / "mongod.out", tmp_path / "logs" / "mongod.log")
+    message = supervisor.explain_failure(
+        "mongod", code, tmp_path / "logs" / "mongod.out", tmp_path / "logs" / "mongod.log"
+    )
     assert message.startswith("The embedded mongod does not start: ")
     assert message.endswith("(Or set mongodb.uri to a server of your own.)")
     assert re.search(expected, message)

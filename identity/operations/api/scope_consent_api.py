@@ -6,16 +6,15 @@ Withdrawal revokes the refresh tokens of the application and their access tokens
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from identity.call import Call, Document
 from identity.errors import NotFound
-from identity.events.changes import Change, Write
+from identity.events.changes import Change
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.objects import user_lookup
 from identity.operations.sessions import session_termination
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
 _MEMBERS = ("applicationId", "approved", "declined", "insertInstant", "lastUpdateInstant", "tenantId", "userId")
 
@@ -49,7 +48,7 @@ async def withdraw(services: Services, call: Call, user_id: str, application_id:
     tenant_id, client_id = TenantId(user["tenantId"]), ApplicationId(application_id)
     sign_out = await session_termination.prepare(services, call, user, client_id)
     remove = functools.partial(_remove, services, tenant_id, UserId(user["id"]), client_id)
-    writes: list[Write[Any]] = [remove, *session_termination.writes(services, call, sign_out)]
+    writes: list[Write] = [remove, *session_termination.writes(services, call, sign_out)]
     await services.bus.commit(call.within(tenant_id), Change(writes, after_commit=sign_out.events))
     await session_termination.finish(services, call, sign_out)
 

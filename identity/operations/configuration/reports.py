@@ -18,7 +18,7 @@ from identity.errors import FieldError, Invalid
 from identity.instants import Instant, as_datetime
 from identity.operations.objects import crud
 from identity.services import Services
-from identity.store.report_counts import ReportRange, Unit
+from identity.store.activity import ReportRange, Unit
 
 _EPOCH = datetime.date(1970, 1, 1)
 _MOST_DAYS = 400

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.events.changes import Event, Write
-from identity.store.mongo import Session
+from identity.events.changes import Event
+from identity.store.mongo import Session, Write
 
 
 async def _write_nothing(_session: Session | None) -> None:
@@ -25,7 +25,7 @@ class LoginSideEffects:
     payloads of the login events. `on_commit` runs after the commit.
     """
 
-    write: Write[None] = _write_nothing
+    write: Write = _write_nothing
     before_login: Sequence[Event] = ()
     before_success: Sequence[Event] = ()
     after_commit: Sequence[Event] = ()

@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.users import users as user_rules
-from identity.events.changes import Event, Write
+from identity.events.changes import Event
 from identity.ids import TenantId
 from identity.operations.messaging import user_events
 from identity.operations.sessions import session_termination
@@ -28,6 +27,7 @@ from identity.operations.verification import (
     phone_changes,
 )
 from identity.services import Services
+from identity.store.mongo import Write
 
 _CREDENTIALS = frozenset({"password", "previousPasswords", "verifiedPhone"})
 
@@ -85,9 +85,7 @@ async def prepare(services: Services, call: Call, stored: Document) -> AccountCl
     return AccountClaim(stored, await session_termination.prepare(services, call, stored), tuple(links))
 
 
-def writes(
-    services: Services, call: Call, claim: AccountClaim | None, login: Sequence[Write[Any]]
-) -> Sequence[Write[Any]]:
+def writes(services: Services, call: Call, claim: AccountClaim | None, login: Sequence[Write]) -> Sequence[Write]:
     """Return the writes of a login with those that end the earlier credentials."""
     if claim is None:
         return login

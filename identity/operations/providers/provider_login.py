@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
@@ -21,7 +20,7 @@ from identity.domain.users import identity_provider_links as link_rules
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Duplicate, Invalid, LoginPrevented, NotFound, ServiceError, Unauthorized
-from identity.events.changes import Change, Event, Write
+from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, UserId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
@@ -43,7 +42,7 @@ from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links, login_responses
 from identity.operations.verification import registration_verifications
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
 SCHEMA = "api/identity-provider-login.request.json"
 
@@ -312,7 +311,7 @@ async def _write(services: Services, call: Call, login: _ProviderLogin, change: 
     is_registered = user_rules.find_registration(user, application["id"]) is not None
     was_registered = stored is not None and user_rules.find_registration(stored, application["id"]) is not None
 
-    writes: list[Write[Any]] = [
+    writes: list[Write] = [
         partial(users.insert, tenant_id, user)
         if stored is None
         else partial(users.replace, tenant_id, user, stored["lastUpdateInstant"]),

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.configuration.token_settings import effective_ttl_seconds
-from identity.events.changes import Event, Write
+from identity.events.changes import Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import user_events
 from identity.operations.sessions import back_channel_logout, sso_sessions
 from identity.services import Services
+from identity.store.mongo import Write
 from identity.store.work_queues import LogoutNotice
 
 
@@ -63,7 +63,7 @@ async def prepare(
     return SessionTermination(tenant_id, user_id, application_id, record_ids, maximum_seconds, events, notices)
 
 
-def writes(services: Services, call: Call, termination: SessionTermination | None) -> list[Write[Any]]:
+def writes(services: Services, call: Call, termination: SessionTermination | None) -> list[Write]:
     """Return the writes that revoke the refresh tokens and store the logout notices; none for None."""
     if termination is None:
         return []

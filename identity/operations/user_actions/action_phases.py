@@ -8,19 +8,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.objects.owner_settings import RevocationPolicy
 from identity.domain.user_actions import action_logs as action_rules
 from identity.domain.webhooks.webhook_transactions import NONE
-from identity.events.changes import Change, Event, Write
+from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
 from identity.operations.messaging import mail
 from identity.operations.messaging.mail import RenderedMail
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.sessions.session_termination import SessionTermination
 from identity.services import Services
+from identity.store.mongo import Write
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Phase:
 
 
 async def commit(
-    services: Services, call: Call, phase: Phase, writes: Sequence[Write[Any]], *, can_be_vetoed: bool = True
+    services: Services, call: Call, phase: Phase, writes: Sequence[Write], *, can_be_vetoed: bool = True
 ) -> None:
     """Commit the writes of a phase with its mail and event.
 

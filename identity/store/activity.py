@@ -1,10 +1,11 @@
-"""Counts for reports and charts: logins and registrations in MongoDB, activities by day in Redis."""
+"""Activity of users, for reports and the console: counts of logins and registrations, and the newest entries."""
 
 from __future__ import annotations
 
 import asyncio
 import collections
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -161,3 +162,33 @@ class ActivityCounts(RedisStore):
 
     def _key(self, owner: str, day: str) -> str:
         return self._redis.key("activity", owner, day)
+
+
+class RecentEntries(RedisStore):
+    """The newest entries of one kind about each subject, such as the failed logins of a user, in Redis.
+
+    There are at most `maximum` of each subject, for `ttl_seconds` after the last.
+    """
+
+    def __init__(self, redis: Redis, kind: str, *, maximum: int, ttl_seconds: int) -> None:
+        super().__init__(redis)
+        self._kind = kind
+        self._maximum = maximum
+        self._ttl_seconds = ttl_seconds
+
+    async def add(self, tenant_id: TenantId, subject: str, entry: Document) -> None:
+        """Add an entry, and remove the oldest ones beyond the maximum."""
+        key = self._key(tenant_id, subject)
+        await self._redis.run("list_push", [key], json.dumps(entry), self._maximum, self._ttl_seconds)
+
+    async def find(self, tenant_id: TenantId, subject: str) -> list[Document]:
+        """Return the entries, newest first."""
+        found = await self._redis.client.lrange(self._key(tenant_id, subject), 0, -1)
+        return [json.loads(text) for text in found]
+
+    async def remove(self, tenant_id: TenantId, subject: str) -> None:
+        """Remove the entries of a subject."""
+        await self._redis.client.delete(self._key(tenant_id, subject))
+
+    def _key(self, tenant_id: TenantId, subject: str) -> str:
+        return self._redis.key(self._kind, tenant_id, subject)

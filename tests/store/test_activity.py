@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from identity.ids import TenantId, new_id
-from identity.store.recent_entries import RecentEntries
-from identity.store.report_counts import ActivityCounts
+from identity.store.activity import ActivityCounts, RecentEntries
 
 
 async def test_newest_entries_are_kept_by_tenant_and_subject_until_they_expire(redis):
