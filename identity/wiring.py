@@ -40,7 +40,7 @@ from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
 from identity.services import Configuration, Directory, Limits, Logs, Outbound, Runtime, Services, Sessions, Tokens
 from identity.store.activity import ReportCounts
-from identity.store.changes import ChangeListener
+from identity.store.change_stream import ChangeListener
 from identity.store.instance import InstanceStore
 from identity.store.redis import Redis
 from identity.store.signed_values import DpopNonces, KnownDevices
