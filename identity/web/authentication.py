@@ -84,16 +84,16 @@ async def find_caller(
 
 async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:
     """Return whether the API key of a request may make the call; its address is not checked."""
-    api_key = (
-        await services.configuration.api_keys.find_by_key(authorization.strip()) if authorization.strip() else None
-    )
+    text = authorization.strip()
+    api_key = await services.configuration.api_keys.find_by_key(text) if text else None
+    if api_key is None:
+        return False
     try:
-        if api_key is not None:
-            _require_live(api_key, now)
-            require_permission(api_key, endpoint, method, key_manager=False)
+        _require_live(api_key, now)
+        require_permission(api_key, endpoint, method, key_manager=False)
     except Unauthorized:
         return False
-    return api_key is not None
+    return True
 
 
 async def find_tenant_id(services: Services, caller: Caller, header: str | None) -> TenantId | None:

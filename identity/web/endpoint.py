@@ -84,22 +84,6 @@ is of a body that may be absent.
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The declaration of one method by `@endpoint`."""
-
-    access: Access
-    body: str | None = None
-    raw_body: bool = False
-    body_required: bool = True
-    form: str | None = None
-    answer: Answers = None
-    query: Query | str = dataclasses.field(default_factory=dict)
-    tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
-    feature: str | None = None
-    takes: str | None = None
-
-
 Method = Callable[..., Awaitable[Reply]]
 Answer = Callable[..., Awaitable[None]]
 """A decorated method, which Tornado calls."""
@@ -112,20 +96,9 @@ class Runs(Protocol):
         """Handle one request."""
 
 
-def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
-    *,
-    access: Access,
-    body: str | None = None,
-    raw_body: bool = False,
-    body_required: bool = True,
-    form: str | None = None,
-    answer: Answers = None,
-    query: Query | str | None = None,
-    tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER,
-    feature: str | None = None,
-    takes: str | None = None,
-) -> Callable[[Method], Answer]:
-    """Declare a handler method.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """The declaration of one handler method, as its decorator: `@endpoint(access=...)`.
 
     `body` names the schema of its JSON body, `form` that of its form. `raw_body` passes the parsed JSON object without
     validation, for operations that validate it themselves; `takes` names the schema of such a body, or of one that the
@@ -134,11 +107,30 @@ def endpoint(  # noqa: PLR0913 (the columns of a table, each by its name)
     `answer`, `takes` and `query`. Without the feature `feature` of `license.features`, authenticated callers get
     [NotLicensed].
     """
-    declared = Endpoint(access, body, raw_body, body_required, form, answer, query or {}, tenancy, feature, takes)
 
-    return functools.partial(_decorated, declared)
+    access: Access
+    body: str | None = None
+    raw_body: bool = False
+    body_required: bool = True
+    form: str | None = None
+    answer: Answers = None
+    query: Query | str = dataclasses.field(default_factory=dict)
+    tenancy: Tenancy = Tenancy.BY_KEY_AND_HEADER
+    feature: str | None = None
+    takes: str | None = None
+
+    def __call__(self, method: Method) -> Answer:
+        """Return the method that Tornado calls."""
+
+        @functools.wraps(method)
+        async def run(handler: Runs, **path: str) -> None:
+            await handler.run(self, functools.partial(method, handler), path)
+
+        run.endpoint = self  # type: ignore[attr-defined]
+        return run
 
 
+endpoint = Endpoint
 oauth_endpoint = functools.partial(endpoint, tenancy=Tenancy.BY_OPERATION)
 """Declares a method of a protocol; its operation resolves the tenant."""
 page_endpoint = functools.partial(oauth_endpoint, access=Access.BROWSER, answer={200: "text/html", 302: None})
@@ -172,16 +164,8 @@ def calls(
 
 def redeclared(answer: Answer, **changes: Any) -> Answer:
     """Return a decorated method with other values in its declaration."""
-    return _decorated(dataclasses.replace(vars(answer)["endpoint"], **changes), inspect.unwrap(answer))
-
-
-def _decorated(declared: Endpoint, method: Method) -> Answer:
-    @functools.wraps(method)
-    async def run(self: Runs, **path: str) -> None:
-        await self.run(declared, functools.partial(method, self), path)
-
-    run.endpoint = declared  # type: ignore[attr-defined]
-    return run
+    declared: Endpoint = vars(answer)["endpoint"]
+    return dataclasses.replace(declared, **changes)(inspect.unwrap(answer))
 
 
 class Parameters(dict[str, str]):

@@ -8,7 +8,6 @@ from identity import trace_context
 from identity.domain.webhooks import delivery_loop_detection
 from identity.request_facts import RequestFacts
 from identity.services import Services
-from identity.trace_context import TraceContext
 
 _HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _OTHER_METHOD = "_OTHER"
@@ -48,7 +47,7 @@ class RequestContext:
             self._span.end(attributes, str(status) if status >= 500 else None)
 
 
-def _trace(headers: HTTPHeaders) -> TraceContext | None:
+def _trace(headers: HTTPHeaders) -> trace_context.TraceContext | None:
     """Return the trace of a request that belongs to one."""
     if trace_context.PARENT_HEADER not in headers:
         return None

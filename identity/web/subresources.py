@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from identity.call import Call, Document
 from identity.domain.objects.resource_definition import Subresource
 from identity.errors import Invalid
@@ -21,7 +23,7 @@ class SubresourceCollectionHandler(ApiHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, body: Document) -> Reply:
         """Create with a random id."""
-        return self.respond(await operations.create(self.services, call, self.subresource, owner_id, body, None))
+        return await self.run_operation(operations.create, call, owner_id, body, None)
 
     @endpoint(access=Access.API_KEY, query={"name": "text"})
     async def delete(self, call: Call, owner_id: str) -> Reply:
@@ -32,8 +34,11 @@ class SubresourceCollectionHandler(ApiHandler):
         await operations.delete(self.services, call, self.subresource, owner_id, "name", name)
         return Reply()
 
-    def respond(self, entry: Document) -> Reply:
-        """Return one subresource in its wrapper."""
+    async def run_operation(
+        self, operation: Callable[..., Awaitable[Document]], call: Call, owner_id: str, *arguments: object
+    ) -> Reply:
+        """Return the result of an operation, one subresource, in its wrapper."""
+        entry = await operation(self.services, call, self.subresource, owner_id, *arguments)
         return Reply(self.services.schemas[self.subresource.schema].show({self.subresource.name: entry}))
 
     def feature(self, declared: Endpoint) -> str | None:
@@ -51,24 +56,18 @@ class SubresourceHandler(SubresourceCollectionHandler):
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def post(self, call: Call, owner_id: str, subresource_id: str, body: Document) -> Reply:
         """Create with that id."""
-        return self.respond(
-            await operations.create(self.services, call, self.subresource, owner_id, body, subresource_id)
-        )
+        return await self.run_operation(operations.create, call, owner_id, body, subresource_id)
 
     @endpoint(access=Access.API_KEY, raw_body=True, takes=_SCHEMA, answer=_ANSWER)
     async def put(self, call: Call, owner_id: str, subresource_id: str, body: Document) -> Reply:
         """Replace."""
-        return self.respond(
-            await operations.update(self.services, call, self.subresource, owner_id, body, subresource_id)
-        )
+        return await self.run_operation(operations.update, call, owner_id, body, subresource_id)
 
     @endpoint(access=Access.API_KEY, takes=_SCHEMA, answer=_ANSWER)
     async def patch(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
         """Change members."""
         content_type, patch = self.patch_body()
-        return self.respond(
-            await operations.patch(self.services, call, self.subresource, owner_id, content_type, patch, subresource_id)
-        )
+        return await self.run_operation(operations.patch, call, owner_id, content_type, patch, subresource_id)
 
     @endpoint(access=Access.API_KEY)
     async def delete(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
@@ -83,7 +82,7 @@ class ReadableSubresourceHandler(SubresourceHandler):
     @endpoint(access=Access.API_KEY, answer=_ANSWER)
     async def get(self, call: Call, owner_id: str, subresource_id: str) -> Reply:
         """Retrieve."""
-        return self.respond(await operations.retrieve(self.services, call, self.subresource, owner_id, subresource_id))
+        return await self.run_operation(operations.retrieve, call, owner_id, subresource_id)
 
 
 def routes(subresource: Subresource, handler: type[SubresourceHandler] = SubresourceHandler) -> list[Route]:

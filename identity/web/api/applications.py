@@ -10,7 +10,6 @@ from identity.operations.configuration import applications as operations
 from identity.operations.configuration import client_secrets
 from identity.web import crud, subresources
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import CollectionHandler, ObjectHandler
 from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _SCHEMA: Final = operations.RESOURCE.schema
@@ -18,7 +17,7 @@ _OBJECT: Final = f"{_SCHEMA}#application"
 _HARD_DELETE: Final = "api/hard-delete.request.json"
 
 
-class ApplicationsHandler(CollectionHandler):
+class ApplicationsHandler(crud.CollectionHandler):
     """Create with a random id, retrieve all."""
 
     @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
@@ -27,7 +26,7 @@ class ApplicationsHandler(CollectionHandler):
         return await self.respond_all(operations.retrieve_all(self.services, call, inactive=self.flag("inactive")))
 
 
-class ApplicationHandler(ObjectHandler):
+class ApplicationHandler(crud.ObjectHandler):
     """One application."""
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_OBJECT)

@@ -28,9 +28,7 @@ class FamiliesHandler(ApiHandler):
 class FamilyHandler(ApiHandler):
     """`/api/user/family/{familyId}`."""
 
-    post = calls(
-        operations.create, "Create, with its owner.", wrapper="family", takes=operations.MEMBER, answer=_ANSWER
-    )
+    post = FamiliesHandler.post
 
     get = calls(operations.retrieve, "Retrieve.", wrapper="family", answer=_ANSWER)
 

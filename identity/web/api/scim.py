@@ -15,7 +15,6 @@ from identity.domain.scim.errors import ScimError
 from identity.errors import MethodNotAllowed, ServiceError
 from identity.operations.objects import audited_writes
 from identity.operations.scim import clients
-from identity.operations.scim.clients import ScimCall
 from identity.permissions import endpoint_of
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.endpoint import Access, Query, Reply, Tenancy, endpoint
@@ -47,9 +46,9 @@ class ScimHandler(BaseHandler):
     media_type = MEDIA_TYPE
     accepted_types = frozenset({MEDIA_TYPE, "application/json", ""})
 
-    authenticated: ScimCall | None = None
+    authenticated: clients.ScimCall | None = None
 
-    async def scim_call(self, call: Call) -> ScimCall:
+    async def scim_call(self, call: Call) -> clients.ScimCall:
         """Authenticate the client. Raises ScimError."""
         header = self.request.headers
         self.authenticated = await clients.authenticate(

@@ -9,7 +9,6 @@ from identity.operations.user_actions import applied_actions, user_comments
 from identity.operations.user_actions import user_actions as operations
 from identity.web import crud
 from identity.web.base_handlers import ApiHandler, Route
-from identity.web.crud import CollectionHandler, ObjectHandler, SearchHandler
 from identity.web.endpoint import Access, Reply, calls, endpoint
 
 _SCHEMA = operations.RESOURCE.schema
@@ -18,7 +17,7 @@ _TAKES = "api/action.request.json"
 _ANSWER = "api/action.response.json"
 
 
-class UserActionsHandler(CollectionHandler):
+class UserActionsHandler(crud.CollectionHandler):
     """Create with a random id, retrieve all."""
 
     @endpoint(access=Access.API_KEY, query={"inactive": "boolean"})
@@ -27,7 +26,7 @@ class UserActionsHandler(CollectionHandler):
         return await self.respond_all(operations.retrieve_all(self.services, call, inactive=self.flag("inactive")))
 
 
-class UserActionHandler(ObjectHandler):
+class UserActionHandler(crud.ObjectHandler):
     """One user action."""
 
     @endpoint(access=Access.API_KEY, query={"reactivate": "boolean"}, takes=_SCHEMA, answer=_OBJECT)
@@ -113,7 +112,7 @@ class CommentsOfUserHandler(ApiHandler):
     )
 
 
-class CommentSearchHandler(SearchHandler):
+class CommentSearchHandler(crud.SearchHandler):
     """Search of comments."""
 
     resource: Resource = user_comments.RESOURCE

@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 
 from identity.call import Call, Document
 from identity.operations.verification import identity_verifications, verification_api
-from identity.operations.verification.verification_api import VerificationRequest
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.endpoint import Access, Reply, calls, endpoint
 
@@ -36,7 +35,7 @@ class StartEmailHandler(VerifyEmailHandler):
     async def put(self, call: Call) -> Reply:
         """Start the verification of a user's address."""
         query = self.query()
-        wanted = VerificationRequest(
+        wanted = verification_api.VerificationRequest(
             query.get("email"), query.get("applicationId"), self.flag("sendVerifyEmail", default=True)
         )
         return Reply(await verification_api.start_email(self.services, call, wanted) or None)
@@ -73,7 +72,7 @@ class StartRegistrationHandler(VerifyRegistrationHandler):
         # Published clients use the second name.
         names = ("sendVerifyRegistrationEmail", "sendVerifyPasswordEmail")
         is_sent = all(self.flag(name, default=True) for name in names)
-        wanted = VerificationRequest(query.get("email"), query.get("applicationId"), is_sent)
+        wanted = verification_api.VerificationRequest(query.get("email"), query.get("applicationId"), is_sent)
         return Reply(await verification_api.start_registration(self.services, call, wanted) or None)
 
 

@@ -15,7 +15,6 @@ from identity.operations.login_transactions import authorization_steps
 from identity.operations.login_transactions.authorization_steps import LoginPage, Problem
 from identity.operations.messaging import user_notifications
 from identity.operations.pages import passkey_login
-from identity.operations.pages.passkey_login import PasskeyBrowser
 from identity.operations.password_changes import password_changes
 from identity.operations.providers import authorization_redirect
 from identity.operations.sessions import sso_sessions
@@ -91,10 +90,10 @@ async def reply(
     return csrf.with_status(render.login(form, theme, [cookie]), message)
 
 
-def passkey_browser(handler: PageHandler, client: Client) -> PasskeyBrowser:
+def passkey_browser(handler: PageHandler, client: Client) -> passkey_login.PasskeyBrowser:
     """Return what identifies the browser of a request to the pages with passkeys."""
     user_cookie = handler.cookie(known_browsers.cookie_name(client.tenant))
-    return PasskeyBrowser(handler.cookie(sso_sessions.COOKIE), user_cookie, csrf.browser(handler))
+    return passkey_login.PasskeyBrowser(handler.cookie(sso_sessions.COOKIE), user_cookie, csrf.browser(handler))
 
 
 def with_remember_cookie(handler: OAuth2Handler, reply: Reply, *, is_persistent: bool) -> Reply:

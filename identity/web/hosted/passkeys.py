@@ -13,7 +13,6 @@ from identity.operations.clients import clients
 from identity.operations.login_transactions.authorization_steps import PASSKEY_OFFER_PAGE, LoginPage
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import account_passkeys, passkey_login, passkey_offer_page
-from identity.operations.pages.passkey_offer_page import PasskeyOffer
 from identity.web.endpoint import Access, Reply, oauth_endpoint, page_endpoint, redirect
 from identity.web.hosted import csrf, login
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler, LoginFlowHandler
@@ -112,7 +111,7 @@ class OfferHandler(AuthenticatedLoginHandler):
     async def offer_page(self, call: Call, transaction: AuthenticatedTransaction, *, message: str = "") -> Reply:
         """Return the page, or the next step."""
         found = await passkey_offer_page.show(self.services, call, transaction, self.browser())
-        if not isinstance(found, PasskeyOffer):
+        if not isinstance(found, passkey_offer_page.PasskeyOffer):
             self.verified_client = transaction.verified_client
             return await self.render_step(found, transaction.verified_client.given)
         theme = await self.load_theme(transaction, found.user)

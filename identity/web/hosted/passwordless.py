@@ -14,7 +14,6 @@ from identity.operations.authorization import passwordless, request_sources
 from identity.operations.captcha import verification
 from identity.operations.login_transactions.authorization_steps import LoginPage, StepFailed, VerifiedClient
 from identity.operations.pages import passwordless_pages
-from identity.operations.pages.passwordless_pages import MessageSent
 from identity.web.endpoint import Reply, page_endpoint
 from identity.web.hosted import csrf, fields, login, page_theme
 from identity.web.hosted.fields import Field, Form
@@ -101,7 +100,7 @@ class PasswordlessHandler(_PasswordlessHandler):
         )
         if isinstance(step, login_outcomes.TooManyAttempts):
             return await self.request_page(verified_client, form, message="[RateLimitedException]")
-        if not isinstance(step, MessageSent):
+        if not isinstance(step, passwordless_pages.MessageSent):
             return await self.render_step(step, form)
         reply = await self.sent_page(verified_client, form, login_id, step.code)
         return login.with_remember_cookie(self, reply, is_persistent=is_persistent)

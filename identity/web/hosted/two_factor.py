@@ -18,7 +18,6 @@ from identity.operations.login_transactions.login_transactions import Interrupte
 from identity.operations.pages import page_messages, two_factor_pages, two_factor_setup
 from identity.operations.pages.method_setup import MethodSetup
 from identity.operations.pages.two_factor_pages import ChallengePage, Continued
-from identity.operations.pages.two_factor_setup import RecoveryCodesPage
 from identity.operations.two_factor import two_factor_trust
 from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, login
@@ -153,7 +152,7 @@ class EnableHandler(InterruptedLoginHandler):
             return await self.setup_page(transaction, step)
         code = form.get("code", "").strip()
         added = await two_factor_setup.enable(self.services, call, transaction, browser, method, secret, code)
-        if isinstance(added, RecoveryCodesPage):
+        if isinstance(added, two_factor_setup.RecoveryCodesPage):
             return await self.recovery_codes(added)
         return await self.setup_page(transaction, added)
 
@@ -169,7 +168,7 @@ class EnableHandler(InterruptedLoginHandler):
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.key_uri)
         return self.form_page(transaction, theme, "two_factor_enable.html", values, message)
 
-    async def recovery_codes(self, added: RecoveryCodesPage) -> Reply:
+    async def recovery_codes(self, added: two_factor_setup.RecoveryCodesPage) -> Reply:
         """Return the page with the recovery codes, which is the only one that shows them."""
         transaction, theme = added.transaction, await self.load_theme(added.transaction)
         values = {"action": f"{login.base_path(self)}/two-factor-enable-complete", "codes": added.recovery_codes}

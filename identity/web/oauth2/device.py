@@ -12,20 +12,15 @@ from identity.domain.users import users
 from identity.errors import InvalidClient, InvalidRequest, ServiceError, Unauthorized
 from identity.ids import TenantId
 from identity.operations.authorization import device_approvals, device_authorization, device_codes, device_grants
-from identity.operations.authorization.device_grants import AttemptSubject, TooManyCodesError
 from identity.operations.clients import client_authentication, clients
-from identity.operations.clients.client_authentication import IdentifiedClient
-from identity.operations.clients.clients import Client
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.login_transactions import AuthenticatedTransaction
 from identity.operations.pages import device_page
-from identity.operations.pages.device_page import DevicePage
 from identity.web import authentication
 from identity.web.endpoint import Access, Reply, oauth_endpoint, page_endpoint, redirect
 from identity.web.hosted import consent, csrf, login, page_theme, render
 from identity.web.hosted.login_flow import AuthenticatedLoginHandler
 from identity.web.hosted.page_theme import PageTheme
-from identity.web.hosted.render import ScopeChoice
 from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, PageHandler, tenant_routes
 
 _RESERVED: Final = {scopes.OPENID: "deviceApproval.identity", scopes.OFFLINE_ACCESS: "deviceApproval.offline"}
@@ -123,7 +118,7 @@ class ApproveHandler(OAuth2Handler):
         identified = await self.named_client(form, tenant_id)
         return Reply(await device_codes.approve(self.services, call, identified, form), headers=NO_CACHE)
 
-    async def named_client(self, form: Document, tenant_id: str | None) -> IdentifiedClient:
+    async def named_client(self, form: Document, tenant_id: str | None) -> client_authentication.IdentifiedClient:
         """Return the client. The official libraries also send an API key in the header, which is ignored here."""
         if self.request.headers.get("Authorization", "")[:6].lower() == "basic " or "client_id" not in form:
             return await self.identify_client(form, tenant_id)
@@ -155,7 +150,7 @@ class DeviceHandler(AuthenticatedLoginHandler):
         user_code = form.get("interactive_user_code", "")
         if not csrf.has_valid_token(self, form):
             return await self.code_page(client, form, user_code=user_code, message=csrf.INVALID_TOKEN)
-        subject = AttemptSubject(session=csrf.browser(self))
+        subject = device_grants.AttemptSubject(session=csrf.browser(self))
         try:
             pending = await device_grants.get_pending(
                 self.services, call, client.tenant_id, user_code, subject, client.client_id
@@ -185,14 +180,18 @@ class DeviceHandler(AuthenticatedLoginHandler):
         """Return the approval page, or the next step; `message` is the key of a page text."""
         self.verified_client = transaction.verified_client
         step = await device_page.show(self.services, call, transaction, self.browser())
-        if not isinstance(step, DevicePage):
+        if not isinstance(step, device_page.DevicePage):
             return await self.render_step(step, transaction.verified_client.given)
         given = transaction.verified_client.given
         redirect_uri = None if device_approvals.is_hosted(call, step.client, given) else given["redirect_uri"]
         return await self.approval_page(step, transaction, redirect_uri, message)
 
     async def approval_page(
-        self, page: DevicePage, transaction: AuthenticatedTransaction, redirect_uri: str | None, message: str
+        self,
+        page: device_page.DevicePage,
+        transaction: AuthenticatedTransaction,
+        redirect_uri: str | None,
+        message: str,
     ) -> Reply:
         """Return the page that describes the device, its scopes and the address of its request, for approval.
 
@@ -213,7 +212,7 @@ class DeviceHandler(AuthenticatedLoginHandler):
             self, "device_approval.html", values, theme, hidden, redirect_uri=redirect_uri, message=message
         )
 
-    async def code_page(self, client: Client, given: Document, *, user_code: str, message: str = "") -> Reply:
+    async def code_page(self, client: clients.Client, given: Document, *, user_code: str, message: str = "") -> Reply:
         """Return the page that prompts for a user code, with the name of a signed-in user."""
         user = await device_page.find_signed_in_user(self.services, client, self.browser())
         theme = await page_theme.load(self, client.tenant, client.application, given)
@@ -248,12 +247,12 @@ class DeviceCompleteHandler(PageHandler):
 
 
 def _message(error: InvalidRequest) -> str:
-    if isinstance(error, TooManyCodesError):
+    if isinstance(error, device_grants.TooManyCodesError):
         return "[RateLimitedException]"
     return "device.expired" if error.reason == "user_code_expired" else "device.invalid"
 
 
-def _facts(theme: PageTheme, page: DevicePage) -> Iterator[tuple[str, str]]:
+def _facts(theme: PageTheme, page: device_page.DevicePage) -> Iterator[tuple[str, str]]:
     """Return the details of the device as labels and values."""
     request = page.device.request
     yield theme["deviceApproval.code"], request.user_code
@@ -266,13 +265,13 @@ def _facts(theme: PageTheme, page: DevicePage) -> Iterator[tuple[str, str]]:
         yield theme["deviceApproval.link"], f"{account} ({page.link['identityProviderName']})"
 
 
-def _choice(theme: PageTheme, application: Document, scope: str) -> ScopeChoice:
+def _choice(theme: PageTheme, application: Document, scope: str) -> render.ScopeChoice:
     if scope in _RESERVED:
-        return ScopeChoice("", theme[_RESERVED[scope]], "")
+        return render.ScopeChoice("", theme[_RESERVED[scope]], "")
     return consent.scope_choice(theme, application, scope)
 
 
-def _url(handler: OAuth2Handler, page: str, client: Client) -> str:
+def _url(handler: OAuth2Handler, page: str, client: clients.Client) -> str:
     query = {"client_id": client.client_id, "tenantId": client.tenant_id}
     return f"{login.base_path(handler)}/{page}?{urllib.parse.urlencode(query)}"
 

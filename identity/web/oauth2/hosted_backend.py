@@ -17,7 +17,6 @@ from identity.errors import InvalidRequest, ServerError
 from identity.operations.authorization import hosted_backend_callback
 from identity.operations.clients.clients import Client
 from identity.operations.pages import hosted_backend
-from identity.operations.pages.hosted_backend import CookieTokens
 from identity.web.base_handlers import Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Access, Reply, oauth_endpoint, redirect
@@ -45,7 +44,7 @@ class _BackendHandler(OAuth2Handler):
         hints = self.tenant_hints(None, given)
         return await hosted_backend.find_client(self.services, call, hints, given.get("client_id"))
 
-    def token_cookies(self, tokens: CookieTokens) -> list[Morsel[str]]:
+    def token_cookies(self, tokens: hosted_backend.CookieTokens) -> list[Morsel[str]]:
         """Return the cookies with the tokens. Raises ServerError for an access token that is too long for a cookie.
 
         An ID token that is too long is omitted; `/app/me` returns its claims.

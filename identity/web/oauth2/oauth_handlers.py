@@ -30,14 +30,11 @@ from identity.errors import (
 from identity.ids import new_secret
 from identity.operations.authorization import request_sources
 from identity.operations.clients import client_authentication, refused_requests
-from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.entities import entity_clients
-from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.login import known_devices
 from identity.operations.webauthn import known_browsers
-from identity.operations.webauthn.known_browsers import BrowserCookie
 from identity.web.base_handlers import BaseHandler, Route
 from identity.web.cross_origin import CrossOriginAccess
 from identity.web.endpoint import Endpoint, Method, Reply
@@ -104,13 +101,15 @@ class OAuth2Handler(BaseHandler):
         hints = self.tenant_hints(path_tenant_id, form)
         return authorization, form, hints, self.addresses.base_url(self.request), self.client_certificate()
 
-    async def identify_client(self, form: Document, path_tenant_id: str | None) -> IdentifiedClient:
+    async def identify_client(
+        self, form: Document, path_tenant_id: str | None
+    ) -> client_authentication.IdentifiedClient:
         """Return the client of a request, not authenticated yet. Raises InvalidRequest and InvalidClient."""
         return await client_authentication.identify(self.services, *self.client_parameters(form, path_tenant_id))
 
     async def identify_client_or_entity(
         self, form: Document, path_tenant_id: str | None
-    ) -> IdentifiedClient | EntityClient:
+    ) -> client_authentication.IdentifiedClient | entity_clients.EntityClient:
         """Return the client, as `identify_client`, or an authenticated entity."""
         return await entity_clients.identify_any(self.services, *self.client_parameters(form, path_tenant_id))
 
@@ -225,7 +224,7 @@ class PageHandler(OAuth2Handler):
         }
         return dataclasses.replace(call, devices=devices)
 
-    def passkey_cookies(self, cookie: BrowserCookie | None) -> list[Morsel[str]]:
+    def passkey_cookies(self, cookie: known_browsers.BrowserCookie | None) -> list[Morsel[str]]:
         """Return the cookie of a browser with passkeys to set, if there is one."""
         return [] if cookie is None else [self.new_cookie(cookie.name, cookie.value, cookie.max_age_seconds)]
 

@@ -16,7 +16,6 @@ from identity.web.crud import ResourceHandler
 from identity.web.endpoint import Access, Endpoint, Tenancy
 from identity.web.openapi import error_responses, texts
 from identity.web.openapi.components import Components, Use, capitalize
-from identity.web.openapi.error_responses import JSON
 
 FORM: Final = "application/x-www-form-urlencoded"
 
@@ -152,7 +151,7 @@ class _Operation:
         file = self._declared.body or self._declared.takes
         if file is None:
             search = None if self._resource is None else self._resource.request
-            return {} if search is None else {JSON: {"schema": search}}
+            return {} if search is None else {error_responses.JSON: {"schema": search}}
         file = file.format(**self._route.arguments)
         if self._method == "PATCH" and isinstance(self._handler, ApiHandler):
             return self._patch_bodies(file)

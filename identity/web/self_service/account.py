@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from identity.call import Call, Document
@@ -32,8 +32,6 @@ from identity.web.hosted import csrf, fields, page_theme, render
 from identity.web.hosted.fields import Field, Form, form_texts
 from identity.web.self_service.page_context import PageContext, SelfServiceHandler
 
-REQUEST: Final = "oauth2/account.request.json"
-FORM: Final = "oauth2/account.form.json"
 _CHANGED: Final = {
     "data": "account.changed",
     "email": "account.emailPending",
@@ -83,7 +81,6 @@ class AccountContext(PageContext):
 
 
 NO_FEEDBACK: Final = FormFeedback()
-REJECTED_FORM: Final = FormFeedback(message=csrf.INVALID_TOKEN)
 
 
 class AccountHandler(SelfServiceHandler, abc.ABC):
@@ -93,7 +90,7 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
     """The path to which a login returns."""
     requires_recent_login: bool = False
 
-    @page_endpoint(query=REQUEST)
+    @page_endpoint(query="oauth2/account.request.json")
     async def get(self, call: Call) -> Reply:
         """Show the page, after a login if necessary."""
         given = self.parameters()
@@ -172,7 +169,7 @@ class AccountFormHandler(AccountHandler):
 
     requires_recent_login = True
 
-    @page_endpoint(form=FORM)
+    @page_endpoint(form="oauth2/account.form.json")
     async def post(self, call: Call, form: Document) -> Reply:
         """Apply a form that was served to this browser during this login, and not during an earlier one."""
         context = await self.load_account(call, form)
@@ -180,7 +177,7 @@ class AccountFormHandler(AccountHandler):
             return context
         if csrf.has_valid_token(self, form) and form.get("session") == session_name(context.account):
             return await self.submit(call, context, form)
-        return await self.page(context, form, REJECTED_FORM)
+        return await self.page(context, form, FormFeedback(message=csrf.INVALID_TOKEN))
 
     @abc.abstractmethod
     async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
@@ -202,21 +199,26 @@ class HomeHandler(AccountHandler):
             "message": theme.message(_CHANGED.get(given.get("changed", ""), "")),
             "facts": _facts(context, await accounts.pending_email(self.services, context.account)),
             "nothing": theme["account.nothing"],
-            "buttons": [
-                (theme["account.edit"], context.url("/account/edit")),
-                *_phone_button(context),
-                (theme["account.password"], context.url("/account/password")),
-                (theme["account.twoFactor"], context.url("/account/two-factor")),
-                *_passkey_button(self, context),
-                (theme["account.sessions"], context.url("/account/sessions")),
-                (theme["account.applications"], context.url("/account/applications")),
-                (theme["account.links"], context.url("/account/links")),
-                (theme["account.data"], context.url("/account/data")),
-                *_delete_button(context),
-            ],
+            "buttons": [(theme[key], context.url(path)) for key, path in self.pages(context.account)],
             "links": [(theme["account.logout"], context.url("/oauth2/logout"))],
         }
         return render.form("account.html", values, theme)
+
+    def pages(self, account: Account) -> Iterator[tuple[str, str]]:
+        """Yield the further pages: the key of the text of a button, and its path."""
+        yield "account.edit", "/account/edit"
+        if accounts.may_change_phone(account):
+            yield "accountPhone.heading", "/account/phone"
+        yield "account.password", "/account/password"
+        yield "account.twoFactor", "/account/two-factor"
+        if account_passkeys.is_offered(self.services, account.client, self.addresses.base_url(self.request)):
+            yield "account.passkeys", "/account/webauthn"
+        yield "account.sessions", "/account/sessions"
+        yield "account.applications", "/account/applications"
+        yield "account.links", "/account/links"
+        yield "account.data", "/account/data"
+        if account_data.may_delete(account):
+            yield "account.delete", "/account/delete"
 
 
 class PasswordHandler(AccountFormHandler):
@@ -245,26 +247,6 @@ class PasswordHandler(AccountFormHandler):
             ],
         )
         return self.account_form(context, form, feedback)
-
-
-def _delete_button(context: AccountContext) -> list[tuple[str, str]]:
-    """Return the button that deletes the account, if the tenant allows it."""
-    may_delete = account_data.may_delete(context.account)
-    return [(context.theme["account.delete"], context.url("/account/delete"))] if may_delete else []
-
-
-def _phone_button(context: AccountContext) -> list[tuple[str, str]]:
-    """Return the button that changes the phone number, if the user can."""
-    may_change = accounts.may_change_phone(context.account)
-    return [(context.theme["accountPhone.heading"], context.url("/account/phone"))] if may_change else []
-
-
-def _passkey_button(handler: AccountHandler, context: AccountContext) -> list[tuple[str, str]]:
-    """Return the button for the passkeys, if the tenant offers them."""
-    base_url = handler.addresses.base_url(handler.request)
-    if not account_passkeys.is_offered(handler.services, context.account.client, base_url):
-        return []
-    return [(context.theme["account.passkeys"], context.url("/account/webauthn"))]
 
 
 def session_name(account: Account) -> str:

@@ -18,9 +18,6 @@ from identity.web.hosted import csrf
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.self_service.account import NO_FEEDBACK, AccountContext, AccountFormHandler, FormFeedback
 
-SESSIONS_PATH: Final = "/account/sessions"
-APPLICATIONS_PATH: Final = "/account/applications"
-LINKS_PATH: Final = "/account/links"
 _CHANGED: Final = "revoked"
 
 
@@ -93,7 +90,7 @@ class AccessHandler(AccountFormHandler):
 class SessionsHandler(AccessHandler):
     """The signed-in browsers, and the devices that stay signed in."""
 
-    page_path = SESSIONS_PATH
+    page_path = "/account/sessions"
     text_prefix = "accountSessions"
 
     async def sections(self, account: Account, theme: PageTheme) -> list[Section]:
@@ -147,7 +144,7 @@ class SessionsHandler(AccessHandler):
 class ApplicationsHandler(AccessHandler):
     """The applications with access to the account."""
 
-    page_path = APPLICATIONS_PATH
+    page_path = "/account/applications"
     text_prefix = "accountApplications"
 
     async def sections(self, account: Account, theme: PageTheme) -> list[Section]:
@@ -175,7 +172,7 @@ class ApplicationsHandler(AccessHandler):
 class LinksHandler(AccessHandler):
     """The accounts at identity providers by which the user can sign in."""
 
-    page_path = LINKS_PATH
+    page_path = "/account/links"
     text_prefix = "accountLinks"
     requires_recent_login = True
 

@@ -18,8 +18,6 @@ from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
 from identity.operations.pages import account_data, account_form, accounts, page_messages
-from identity.operations.pages.account_form import Edited
-from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification import phone_changes
 from identity.web.base_handlers import Route
@@ -60,12 +58,12 @@ class EditHandler(AccountFormHandler):
             return self.edit_page(context, profile, dataclasses.replace(feedback, errors=errors))
         return redirect(_url_after_edit(context, edited))
 
-    async def edit(self, call: Call, account: Account, form: Document) -> Edited:
+    async def edit(self, call: Call, account: accounts.Account, form: Document) -> account_form.Edited:
         """Apply the changes of the application's form, else of the profile page without one."""
         form_fields = await account_form.load_fields(self.services, account)
         if form_fields:
             return await account_form.edit(self.services, call, account, form_fields, form)
-        return Edited(await accounts.edit(self.services, call, account, form))
+        return account_form.Edited(await accounts.edit(self.services, call, account, form))
 
     async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the form with the current values."""
@@ -118,7 +116,7 @@ class PhoneHandler(AccountFormHandler):
             return redirect(context.url("/account", changed="phone"))
         return await self.page(context, {}, FormFeedback(message=message))
 
-    async def _apply(self, call: Call, account: Account, form: Document) -> str | None:
+    async def _apply(self, call: Call, account: accounts.Account, form: Document) -> str | None:
         """Apply the form; return the key of a page text for the next page, None after the change."""
         services, client, user = self.services, account.client, account.user
         call = call.within(client.tenant_id)
@@ -212,7 +210,7 @@ def _with_optional_repeats(shown: Sequence[Field]) -> list[Field]:
     ]
 
 
-def _url_after_edit(context: AccountContext, edited: Edited) -> str:
+def _url_after_edit(context: AccountContext, edited: account_form.Edited) -> str:
     """Return the URL after a change: the page for the code of a new address, else the account."""
     started = edited.started
     if started is not None and started.one_time_code is not None:

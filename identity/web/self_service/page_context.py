@@ -10,10 +10,8 @@ from typing import ClassVar, Final
 from identity.call import Call, Document
 from identity.ids import TenantId
 from identity.operations.clients import clients, ip_access_lists
-from identity.operations.clients.clients import Client
 from identity.web.endpoint import Reply
 from identity.web.hosted import fields, page_theme, render
-from identity.web.hosted.fields import Form
 from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import PageHandler
 
@@ -28,7 +26,7 @@ class PageContext:
     """
 
     tenant: Document
-    client: Client | None
+    client: clients.Client | None
     theme: PageTheme
     parameters: Mapping[str, str]
 
@@ -80,7 +78,7 @@ class SelfServiceHandler(PageHandler):
         parameters = {name: value for name, value in given.items() if name in names}
         return PageContext(tenant, client, await page_theme.load(self, tenant, application, given), parameters)
 
-    def form_page(self, context: PageContext, form: Form, message: str = "") -> Reply:
+    def form_page(self, context: PageContext, form: fields.Form, message: str = "") -> Reply:
         """Return a page with a form that submits the context; `message` is the key of a page text."""
         form = dataclasses.replace(form, hidden=[*context.parameters.items(), *form.hidden])
         redirect_uri = context.parameters.get("redirect_uri")
