@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from identity import wiring
-from identity.domain.forms import forms
+from identity.domain.forms.forms import FIELD_IDS, FORM_IDS
 from identity.ids import new_id
 from identity.operations.configuration import bootstrap
 from tests.api.test_consents import codes
@@ -15,7 +15,7 @@ from tests.api.test_consents import make as make_consent
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, UNKNOWN_ID, checking_client
 
 Document = dict[str, Any]
-EMAIL, PASSWORD, ROLES = (forms.FIELD_IDS[key] for key in ("user.email", "user.password", "registration.roles"))
+EMAIL, PASSWORD, ROLES = (FIELD_IDS[key] for key in ("user.email", "user.password", "registration.roles"))
 
 FIRST_STEP = {"fields": [EMAIL, PASSWORD]}
 
@@ -234,15 +234,15 @@ async def test_tenant_names_an_existing_form_for_its_users(api) -> None:
 async def test_every_instance_has_the_default_forms_and_fields(api) -> None:
     forms = {form["id"]: form for form in (await api.get("/api/form")).json()["forms"]}
     fields = {field["id"]: field for field in (await api.get("/api/form/field")).json()["fields"]}
-    defaults = [forms[form_id] for form_id in forms.FORM_IDS.values()]
+    defaults = [forms[form_id] for form_id in FORM_IDS.values()]
     assert {form["type"] for form in defaults} == {"adminRegistration", "adminUser", "selfServiceUser"}
     assert {field_id for form in defaults for step in form["steps"] for field_id in step["fields"]} <= fields.keys()
-    assert {fields[field_id]["key"] for field_id in forms.FIELD_IDS.values()} == forms.FIELD_IDS.keys()
+    assert {fields[field_id]["key"] for field_id in FIELD_IDS.values()} == FIELD_IDS.keys()
 
 
 @pytest.mark.requirement("forms-2")
 async def test_deleted_default_does_not_return_where_there_are_other_forms(build) -> None:
-    path = f"/api/form/{forms.FORM_IDS['adminUser']}"
+    path = f"/api/form/{FORM_IDS['adminUser']}"
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": DEFAULT_TENANT}
     # A service of its own: objects of other tests may refer to the form.
     async with build() as service, checking_client(service.base_url, headers=headers) as api:

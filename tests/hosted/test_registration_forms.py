@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.forms import forms
+from identity.domain.forms.forms import FIELD_IDS
 from identity.ids import new_id
 from tests import relying_party
 from tests.api.test_consents import make as make_consent
@@ -23,7 +23,7 @@ from tests.oauth2.test_lambdas import hook
 from tests.relying_party import PASSWORD, RelyingParty, page, response
 
 Document = dict[str, Any]
-FIELDS = forms.FIELD_IDS
+FIELDS = FIELD_IDS
 EMAIL, SECRET, FIRST_NAME = FIELDS["user.email"], FIELDS["user.password"], FIELDS["user.firstName"]
 LOGIN = {"user.password": PASSWORD, "confirm.user.password": PASSWORD}
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from identity.domain.forms import forms
+from identity.domain.forms.forms import FIELD_IDS
 from identity.ids import new_id
 from tests.api.test_forms import make_field, make_form
 from tests.conftest import checking_client
@@ -22,7 +22,7 @@ from tests.receiver import answers, in_turn, receiving
 from tests.relying_party import PASSWORD, RelyingParty, page, response
 from tests.subscriber import Subscriber
 
-PHONE = forms.FIELD_IDS["user.phoneNumber"]
+PHONE = FIELD_IDS["user.phoneNumber"]
 ENTER_CODE = "Enter the code that we sent to"
 WRONG_CODE = "This code is incorrect"
 NOT_SENT = "We could not send a code"
@@ -185,7 +185,7 @@ async def test_64_concurrent_codes_register_one_user(rp, browser, box):
 
 async def test_verified_answer_is_required(rp, browser, box):
     email = await make_field(rp.api, key="user.email", type="email", required=False)
-    await offer_steps(rp, [email["id"], forms.FIELD_IDS["user.username"], SECRET], VERIFY_EMAIL)
+    await offer_steps(rp, [email["id"], FIELD_IDS["user.username"], SECRET], VERIFY_EMAIL)
     names = {"user.username": new_id(), "user.email": ""}
     shown = await press(browser, await open_form(rp, browser), **names, **LOGIN)
     assert 'id="user.email-errors"' in shown.text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 
 FIELD: Final = "captcha_token"
 """The form field of the token."""
@@ -26,32 +27,12 @@ class Provider:
 
     script_url: str
     verification_url: str
-    sources: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, Sequence[str]]
     sends_site_key: bool = False
 
 
-_GOOGLE: Final = Provider(
-    "https://www.google.com/recaptcha/api.js",
-    "https://www.google.com/recaptcha/api/siteverify",
-    {
-        "script-src": ("https://www.google.com/recaptcha/", "https://www.gstatic.com/recaptcha/"),
-        "frame-src": ("https://www.google.com/recaptcha/", "https://recaptcha.google.com/recaptcha/"),
-        "connect-src": ("https://www.google.com/recaptcha/",),
-    },
-)
-_HCAPTCHA: Final = Provider(
-    "https://js.hcaptcha.com/1/api.js",
-    "https://api.hcaptcha.com/siteverify",
-    dict.fromkeys(
-        ("script-src", "frame-src", "style-src", "connect-src"), ("https://hcaptcha.com", "https://*.hcaptcha.com")
-    ),
-    sends_site_key=True,
-)
 PROVIDERS: Final[dict[str, Provider]] = {
-    "GoogleRecaptchaV2": _GOOGLE,
-    "GoogleRecaptchaV3": _GOOGLE,
-    "HCaptcha": _HCAPTCHA,
-    "HCaptchaEnterprise": _HCAPTCHA,
+    method: Provider(**row) for method, row in load_yaml(__file__, "captchas.yaml").items()
 }
 """`captchaMethod` -> provider."""
 

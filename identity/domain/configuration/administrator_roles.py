@@ -9,6 +9,7 @@ from typing import Final
 from identity import permissions
 from identity.call import AdministratorCaller, ApiKeyCaller, Document
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
+from identity.domain.objects.data_files import load_yaml
 from identity.ids import parse_id
 
 ADMIN: Final = "admin"
@@ -27,58 +28,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 _ALIASES: Final = {"user_manager": USER_MANAGER}
 """Names of earlier versions."""
-
-_USER_PREFIXES: Final = (
-    "/api/identity-provider/link",
-    "/api/identity/verify",
-    "/api/jwt/refresh",
-    "/api/passwordless",
-    "/api/two-factor",
-    "/api/user",
-    "/api/webauthn",
-)
-_NO_USER_PREFIXES: Final = ("/api/user-action",)
-"""Definitions of actions, which are configuration."""
-_READ_BY_USER_MANAGERS: Final = (
-    "/api/application",
-    "/api/consent",
-    "/api/group",
-    "/api/identity-provider",
-    "/api/report",
-    "/api/system/audit-log",
-    "/api/system/login-record",
-    "/api/system/version",
-    "/api/tenant",
-    "/api/user-action",
-)
-
-_DEVELOPER_PREFIXES: Final = (
-    "/api/application",
-    "/api/email/template",
-    "/api/entity",
-    "/api/form",
-    "/api/identity-provider",
-    "/api/key",
-    "/api/lambda",
-    "/api/message/template",
-    "/api/messenger",
-    "/api/theme",
-    "/api/webhook",
-)
-_NOT_FOR_DEVELOPERS: Final = ("/api/identity-provider/link",)
-"""A link is a login of a user."""
-_READ_BY_DEVELOPERS: Final = (
-    "/api/consent",
-    "/api/group",
-    "/api/ip-acl",
-    "/api/report",
-    "/api/system/event-log",
-    "/api/system/version",
-    "/api/system/webhook",
-    "/api/tenant",
-    "/api/user-action",
-)
-
+_PREFIXES: Final[Mapping[str, Mapping[str, list[str]]]] = load_yaml(__file__, "administrator_roles.yaml")
 _SECRETS: Final = (
     "/api/application/oauth-configuration",
     "/api/two-factor/secret",
@@ -200,13 +150,17 @@ def _all(prefixes: Collection[str], excluded: Collection[str]) -> dict[str, froz
     }
 
 
+def _of_prefixes(role: str) -> dict[str, frozenset[str]]:
+    prefixes = _PREFIXES[role]
+    return {**_reads(prefixes["reads"]), **_all(prefixes["writes"], prefixes["excluded"])}
+
+
 _GRANTED: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     USER_MANAGER: {
-        **_reads(_READ_BY_USER_MANAGERS),
-        **_all(_USER_PREFIXES, _NO_USER_PREFIXES),
+        **_of_prefixes(USER_MANAGER),
         "/api/group/member": permissions.ENDPOINTS["/api/group/member"],
         "/api/system/login-record/search": permissions.ENDPOINTS["/api/system/login-record/search"],
     },
-    DEVELOPER: {**_reads(_READ_BY_DEVELOPERS), **_all(_DEVELOPER_PREFIXES, _NOT_FOR_DEVELOPERS)},
+    DEVELOPER: _of_prefixes(DEVELOPER),
     AUDITOR: {endpoint: methods for endpoint in permissions.ENDPOINTS if (methods := _readable(endpoint))},
 }

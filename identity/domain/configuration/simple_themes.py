@@ -8,66 +8,13 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.configuration import theme_images
+from identity.domain.objects.data_files import load_yaml
 from identity.errors import FieldError
 
-_PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "alertBackgroundColor": ("--alert-ground",),
-    "alertFontColor": ("--alert-text", "--alert-line"),
-    "borderRadius": ("--radius",),
-    "deleteButtonColor": ("--danger",),
-    "deleteButtonFocusColor": ("--danger-strong",),
-    "deleteButtonTextColor": ("--on-danger",),
-    "errorFontColor": ("--error-text",),
-    "fontColor": ("--text", "--quiet"),
-    "fontFamily": ("--font",),
-    "inputBackgroundColor": ("--input",),
-    "inputTextColor": ("--input-text",),
-    "linkTextColor": ("--link",),
-    "linkTextFocusColor": ("--link-strong",),
-    "logoImageSize": ("--logo-size",),
-    "monoFontColor": ("--mono-text",),
-    "monoFontFamily": ("--mono",),
-    "pageBackgroundColor": ("--ground",),
-    "panelBackgroundColor": ("--card",),
-    "primaryButtonColor": ("--accent",),
-    "primaryButtonFocusColor": ("--accent-strong",),
-    "primaryButtonTextColor": ("--on-accent",),
-    "primaryButtonTextFocusColor": ("--on-accent-strong",),
-    "deleteButtonTextFocusColor": ("--on-danger-strong",),
-    "backgroundSize": ("--background-size",),
-}
-"""Variable -> custom properties."""
-
-DEFAULTS: Final[Mapping[str, str]] = {
-    "alertBackgroundColor": "#fdecec",
-    "alertFontColor": "#93151f",
-    "deleteButtonColor": "#b3202c",
-    "deleteButtonTextColor": "#ffffff",
-    "errorFontColor": "#93151f",
-    "fontColor": "#1b2333",
-    "inputBackgroundColor": "#ffffff",
-    "inputTextColor": "#1b2333",
-    "linkTextColor": "#1f4fd1",
-    "monoFontColor": "#1b2333",
-    "pageBackgroundColor": "#eef1f6",
-    "panelBackgroundColor": "#ffffff",
-    "primaryButtonColor": "#1f4fd1",
-    "primaryButtonTextColor": "#ffffff",
-}
-"""The colors of the built-in stylesheet, which a theme keeps unless it sets others."""
-
-_PAIRS: Final = (
-    ("fontColor", "panelBackgroundColor"),
-    ("fontColor", "pageBackgroundColor"),
-    ("linkTextColor", "panelBackgroundColor"),
-    ("errorFontColor", "panelBackgroundColor"),
-    ("monoFontColor", "panelBackgroundColor"),
-    ("inputTextColor", "inputBackgroundColor"),
-    ("alertFontColor", "alertBackgroundColor"),
-    ("primaryButtonTextColor", "primaryButtonColor"),
-    ("deleteButtonTextColor", "deleteButtonColor"),
-)
-"""Texts and their backgrounds."""
+_THEME: Final = load_yaml(__file__, "simple_themes.yaml")
+_PROPERTIES: Final[Mapping[str, list[str]]] = _THEME["properties"]
+DEFAULTS: Final[Mapping[str, str]] = _THEME["defaults"]
+_PAIRS: Final[list[tuple[str, str]]] = _THEME["pairs"]
 
 MINIMUM_CONTRAST: Final = 4.5
 """The contrast of text to its background (WCAG 2.2, criterion 1.4.3)."""

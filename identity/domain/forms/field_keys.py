@@ -7,29 +7,13 @@ A key is predefined (`user.firstName`), custom (`user.data.color`, `registration
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 
-PREDEFINED: Final = {
-    "registration.preferredLanguages": ("select", "string"),
-    "registration.roles": ("checkbox", "string"),
-    "registration.timezone": ("select", "string"),
-    "registration.username": ("text", "string"),
-    "user.birthDate": ("text", "date"),
-    "user.email": ("text", "email"),
-    "user.firstName": ("text", "string"),
-    "user.fullName": ("text", "string"),
-    "user.imageUrl": ("text", "string"),
-    "user.lastName": ("text", "string"),
-    "user.middleName": ("text", "string"),
-    "user.mobilePhone": ("text", "string"),
-    "user.password": ("password", "string"),
-    "user.phoneNumber": ("text", "string"),
-    "user.preferredLanguages": ("select", "string"),
-    "user.timezone": ("select", "string"),
-    "user.username": ("text", "string"),
-}
+PREDEFINED: Final[Mapping[str, tuple[str, str]]] = load_yaml(__file__, "field_keys.yaml")
 """Predefined key -> its control and type."""
 
 LISTS: Final = frozenset({"registration.preferredLanguages", "registration.roles", "user.preferredLanguages"})

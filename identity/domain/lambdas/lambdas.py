@@ -141,17 +141,9 @@ def _plain(value: Any, depth: int) -> Any:
     return [_plain(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
-_FOLDER: Final = Path(__file__).with_name("defaults")
-_FILES: Final[Mapping[str, str]] = {
-    "AppleReconcile": "id_token_reconcile.js",
-    "FacebookReconcile": "facebook_reconcile.js",
-    "GoogleReconcile": "id_token_reconcile.js",
-    "OpenIDReconcile": "openid_reconcile.js",
-    "SAMLv2Reconcile": "saml_reconcile.js",
-    "TwitterReconcile": "twitter_reconcile.js",
+DEFAULT_BODIES: Final[Mapping[str, str]] = {
+    kind: (Path(__file__).with_name("defaults") / name).read_text("utf-8") for kind, name in _TYPES["defaults"].items()
 }
-
-DEFAULT_BODIES: Final[Mapping[str, str]] = {kind: (_FOLDER / name).read_text("utf-8") for kind, name in _FILES.items()}
 """The source of the lambdas that a new instance contains, by type."""
 
 

@@ -17,20 +17,10 @@ _DOT_ATOM = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?
 _DOMAIN = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 
 # Set by the service; additional headers must not contradict them.
-_OWN_HEADERS = frozenset(
-    {
-        "bcc",
-        "cc",
-        "content-transfer-encoding",
-        "content-type",
-        "date",
-        "from",
-        "message-id",
-        "mime-version",
-        "subject",
-        "to",
-    }
-)
+_OWN_HEADERS = frozenset({
+    "bcc", "cc", "content-transfer-encoding", "content-type", "date", "from", "message-id", "mime-version",
+    "subject", "to",
+})  # fmt: skip
 
 
 _UNSET_SERVER: Final = {"host": "localhost", "port": 25, "defaultFromEmail": "change-me@example.com"}

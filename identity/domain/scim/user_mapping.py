@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from identity.call import Document
+from identity.domain.objects.data_files import load_yaml
 from identity.domain.scim.filters import Field, Fields
 from identity.domain.users import users as user_rules
 from identity.schemas import is_email
@@ -24,72 +25,17 @@ _NAMES: Final = {
     "middleName": "middleName",
 }
 _AFFIXES: Final = ("honorificPrefix", "honorificSuffix")
-_EXTRAS: Final = frozenset(
-    {
-        "addresses",
-        "displayName",
-        "entitlements",
-        "ims",
-        "locale",
-        "nickName",
-        "photos",
-        "preferredLanguage",
-        "profileUrl",
-        "roles",
-        "timezone",
-        "title",
-        "userType",
-        "x509Certificates",
-    }
-)
+_ATTRIBUTES: Final = load_yaml(__file__, "user_attributes.yaml")
+_EXTRAS: Final = frozenset({*_ATTRIBUTES["rest"], "x509Certificates"})
 """The core attributes that are stored in `data.scim`."""
 _USER_MEMBERS: Final = ("email", "firstName", "fullName", "lastName", "middleName", "mobilePhone", "username")
 _DATA_MEMBERS: Final = ("extensions", "scim", *_AFFIXES)
 
 FIELDS: Final = Fields(
-    {
-        ("id", None): Field("_id", "exact"),
-        ("external_id", None): Field(f"private.{EXTERNAL_ID}", "exact"),
-        ("user_name", None): Field("private.usernameKey", "user_name"),
-        ("active", None): Field("active", "boolean"),
-        ("name", "formatted"): Field("fullName", "termed"),
-        ("name", "family_name"): Field("lastName", "termed"),
-        ("name", "given_name"): Field("firstName", "termed"),
-        ("name", "middle_name"): Field("middleName", "text"),
-        ("name", "honorific_prefix"): Field("data.honorificPrefix", "text"),
-        ("name", "honorific_suffix"): Field("data.honorificSuffix", "text"),
-        ("emails", None): Field("email", "lower"),
-        ("emails", "value"): Field("email", "lower"),
-        ("emails", "type"): Field("data.scim.emails.type", "entry"),
-        ("emails", "primary"): Field("data.scim.emails.primary", "entry"),
-        ("phone_numbers", None): Field("mobilePhone", "text"),
-        ("phone_numbers", "value"): Field("mobilePhone", "text"),
-        ("phone_numbers", "type"): Field("data.scim.phoneNumbers.type", "entry"),
-        ("phone_numbers", "primary"): Field("data.scim.phoneNumbers.primary", "entry"),
-        ("groups", None): Field("memberships.groupId", "exact"),
-        ("groups", "value"): Field("memberships.groupId", "exact"),
-        ("meta", "created"): Field("insertInstant", "instant"),
-        ("meta", "last_modified"): Field("lastUpdateInstant", "instant"),
-    },
+    {(name, sub_name): Field(member, kind) for name, sub_name, member, kind in _ATTRIBUTES["fields"]},
     rest="data.scim",
     extensions="data.extensions",
-    rest_attributes=frozenset(
-        {
-            "addresses",
-            "display_name",
-            "entitlements",
-            "ims",
-            "locale",
-            "nick_name",
-            "photos",
-            "preferred_language",
-            "profile_url",
-            "roles",
-            "timezone",
-            "title",
-            "user_type",
-        }
-    ),
+    rest_attributes=frozenset(_ATTRIBUTES["rest"].values()),
 )
 
 

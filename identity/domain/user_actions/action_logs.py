@@ -15,6 +15,7 @@ from identity.call import Document
 from identity.domain.messaging import mail_templates
 from identity.domain.messaging.mail_messages import Address, MailContent
 from identity.domain.messaging.mail_templates import Part
+from identity.domain.objects.data_files import load_yaml
 from identity.instants import Instant, as_datetime
 
 INDEFINITE: Final = 2**63 - 1
@@ -26,16 +27,9 @@ _MAXIMUM_HISTORY: Final = 1000
 _NAMES: Final = Part("name", "name", "localizedNames")
 _TEXTS: Final = Part("text", "text", "localizedTexts")
 _SUMMARY: Final = (
-    "actionerUserId",
-    "expiry",
-    "localizedName",
-    "localizedOption",
-    "localizedReason",
-    "name",
-    "option",
-    "reason",
+    "actionerUserId", "expiry", "localizedName", "localizedOption", "localizedReason", "name", "option", "reason",
     "reasonCode",
-)
+)  # fmt: skip
 _CHANGED_BY_HAND: Final = ("actionerUserId", "comment", "expiry")
 
 
@@ -173,16 +167,7 @@ def _address(address: Address) -> Document:
 
 
 _UNITS: Final = (86_400, 3600, 60, 1)
-
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "de": ("Tag|Tage", "Stunde|Stunden", "Minute|Minuten", "Sekunde|Sekunden"),
-    "en": ("day|days", "hour|hours", "minute|minutes", "second|seconds"),
-    "es": ("día|días", "hora|horas", "minuto|minutos", "segundo|segundos"),
-    "fr": ("jour|jours", "heure|heures", "minute|minutes", "seconde|secondes"),
-    "it": ("giorno|giorni", "ora|ore", "minuto|minuti", "secondo|secondi"),
-    "nl": ("dag|dagen", "uur|uur", "minuut|minuten", "seconde|seconden"),
-    "pt": ("dia|dias", "hora|horas", "minuto|minutos", "segundo|segundos"),
-}
+_WORDS: Final[Mapping[str, list[str]]] = load_yaml(__file__, "durations.yaml")
 """The singular and plural of each unit, by language."""
 
 

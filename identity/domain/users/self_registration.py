@@ -17,14 +17,8 @@ PASSWORD: Final = "user.password"  # noqa: S105 (the name of a field)
 CONFIRM: Final = "passwordConfirm"
 
 _PROFILE: Final = (
-    "firstName",
-    "middleName",
-    "lastName",
-    "fullName",
-    "birthDate",
-    "mobilePhone",
-    "preferredLanguages",
-)
+    "firstName", "middleName", "lastName", "fullName", "birthDate", "mobilePhone", "preferredLanguages",
+)  # fmt: skip
 _LISTS: Final = frozenset({"preferredLanguages"})
 
 

@@ -55,24 +55,10 @@ _NO_LOGIN_ID = (
 )
 _PASSWORD_MEMBERS = frozenset({"password", "salt", "factor", "encryptionScheme"})
 _IMMUTABLE = (
-    "active",
-    "breachedPasswordLastCheckedInstant",
-    "breachedPasswordStatus",
-    "cleanSpeakId",
-    "connectorId",
-    "id",
-    "identities",
-    "insertInstant",
-    "lastLoginInstant",
-    "memberships",
-    "passwordChangeReason",
-    "passwordLastUpdateInstant",
-    "registrations",
-    "tenantId",
-    "uniqueUsername",
-    "verified",
-    "verifiedInstant",
-)
+    "active", "breachedPasswordLastCheckedInstant", "breachedPasswordStatus", "cleanSpeakId", "connectorId", "id",
+    "identities", "insertInstant", "lastLoginInstant", "memberships", "passwordChangeReason",
+    "passwordLastUpdateInstant", "registrations", "tenantId", "uniqueUsername", "verified", "verifiedInstant",
+)  # fmt: skip
 _METHOD_ID = string.ascii_uppercase + string.digits
 _REQUIRED_BY_METHOD = {"authenticator": "secret", "email": "email", "sms": "mobilePhone"}
 

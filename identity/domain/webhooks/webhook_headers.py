@@ -11,28 +11,11 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # They frame the message or authenticate the sender, so they cannot be configured.
-_RESERVED = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "traceparent",
-        "tracestate",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "webhook-id",
-        "webhook-signature",
-        "webhook-timestamp",
-        "webhook-via",
-        SIGNATURE_HEADER.lower(),
-    }
-)
+_RESERVED = frozenset({
+    "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection",
+    "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade", "webhook-id",
+    "webhook-signature", "webhook-timestamp", "webhook-via", SIGNATURE_HEADER.lower(),
+})  # fmt: skip
 
 # Older callers may configure these; they are stored and not sent.
 _NOT_SENT = frozenset({"accept-encoding", "content-encoding", "content-type"})

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from identity.call import Document
-from identity.domain.scim import errors
-from identity.domain.scim.errors import ScimError, invalid
+from identity.domain.scim.errors import ScimError, body_of, invalid
 from identity.errors import ServiceError
 from identity.operations.scim import requests, resources
 from identity.operations.scim.clients import ScimCall
@@ -76,7 +75,7 @@ async def _run(services: Services, scim: ScimCall, operation: _Operation, ids: d
             result["location"] = resources.location(scim, request.resource_type, str(request.resource_id))
         answer = await requests.handle(services, scim, request)
     except ServiceError as error:
-        body = errors.body_of(error)
+        body = body_of(error)
         return {**result, "status": body["status"], "response": body}
     if answer is None:
         return {**result, "status": "204"}
