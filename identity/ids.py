@@ -16,7 +16,6 @@ ApplicationId = NewType("ApplicationId", str)
 UserId = NewType("UserId", str)
 WebhookId = NewType("WebhookId", str)
 EventId = NewType("EventId", str)
-MailId = NewType("MailId", str)
 
 _RANDOM_BYTES: Final = 4096
 _random: list[bytes] = []

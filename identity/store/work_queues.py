@@ -20,7 +20,7 @@ from pymongo import IndexModel, ReturnDocument, UpdateOne
 
 from identity.call import Document
 from identity.errors import StartupError
-from identity.ids import ApplicationId, MailId, TenantId, UserId, fingerprint, new_id
+from identity.ids import ApplicationId, TenantId, UserId, fingerprint, new_id
 from identity.instants import Instant, later
 from identity.store import request_context
 from identity.store.mongo import STORE_ERRORS, Collection, Database, Session, delete_many
@@ -194,16 +194,11 @@ class WorkQueue(abc.ABC, Generic[J]):
 class Mail:
     """A mail to be sent; `recipients` are those to whom it has not been delivered yet."""
 
-    mail_id: MailId
+    job_id: str
     tenant_id: TenantId
     sender: str
     recipients: tuple[str, ...]
     message: bytes = dataclasses.field(repr=False)
-
-    @property
-    def job_id(self) -> str:
-        """The id of its document."""
-        return self.mail_id
 
     @property
     def lane(self) -> str:
@@ -222,25 +217,20 @@ class Mails(WorkQueue[Mail]):
 
     def _job(self, row: Document, content: Document) -> Mail:
         recipients, message = tuple(content["recipients"]), content["message"].encode("ascii")
-        return Mail(MailId(row["_id"]), TenantId(row["tenantId"]), content["sender"], recipients, message)
+        return Mail(row["_id"], TenantId(row["tenantId"]), content["sender"], recipients, message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextMessage:
     """A text message to be sent by a messenger; `trace` and `via` are those of the request that caused it."""
 
-    message_id: str
+    job_id: str
     tenant_id: TenantId
     messenger_id: str
     phone_number: str = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
     trace: TraceContext | None = None
     via: tuple[str, ...] = ()
-
-    @property
-    def job_id(self) -> str:
-        """The id of its document."""
-        return self.message_id
 
     @property
     def lane(self) -> str:

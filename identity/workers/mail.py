@@ -62,7 +62,7 @@ class MailWorker(QueueWorker[Mail]):
         outcome = "deferred" if result.deferred else "refused" if result.refused else "success"
         self._attempts.labels(outcome).inc()
         server = f"{configuration['host']}:{configuration['port']} ({configuration['security']})"
-        prefix = f"Mail [{mail.mail_id}] of the tenant [{mail.tenant_id}], attempt {lease.attempts + 1}"
+        prefix = f"Mail [{mail.job_id}] of the tenant [{mail.tenant_id}], attempt {lease.attempts + 1}"
         call = self._call(mail.tenant_id)
         if configuration["debug"]:
             text = f"{prefix}: from {mail.sender} to {', '.join(mail.recipients)} by {server}: {result.reply}"

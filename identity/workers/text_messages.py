@@ -36,7 +36,7 @@ class MessageWorker(QueueWorker[TextMessage]):
         message = lease.job
         failure = await text_messages.deliver(self._services, message)
         self._count(is_success=failure is None)
-        subject = f"Messenger [{message.messenger_id}], message [{message.message_id}]"
+        subject = f"Messenger [{message.messenger_id}], message [{message.job_id}]"
         prefix = f"{subject} of the tenant [{message.tenant_id}], attempt {lease.attempts + 1}"
         if failure is None:
             await self._log_success(message, prefix)

@@ -194,7 +194,7 @@ async def test_mail_of_a_killed_process_is_sent_by_another(mails_of_tenant: Tena
             now = internals.now(mails_of_tenant.service)
             leases = await internals.store(mails_of_tenant.service, "mails").lease(now, 90, {}, 5, 5)
             row.update(
-                {lease.job.mail_id: lease for lease in leases if lease.job.tenant_id == mails_of_tenant.tenant_id}
+                {lease.job.job_id: lease for lease in leases if lease.job.tenant_id == mails_of_tenant.tenant_id}
             )
             return bool(row)
 

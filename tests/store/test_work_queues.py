@@ -10,7 +10,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity import trace_context
-from identity.ids import ApplicationId, MailId, TenantId, UserId, new_id
+from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store.vault import Vault
 from identity.store.work_queues import LogoutNotice, LogoutNotices, Mail, Mails
@@ -35,9 +35,7 @@ async def mails(database) -> Mails:
 
 
 def mail(tenant_id: TenantId, *recipients: str) -> Mail:
-    return Mail(
-        MailId(new_id()), tenant_id, "from@example.com", recipients or ("to@example.com",), b"Secret: 1\r\n\r\nx"
-    )
+    return Mail(new_id(), tenant_id, "from@example.com", recipients or ("to@example.com",), b"Secret: 1\r\n\r\nx")
 
 
 def tenant() -> TenantId:
@@ -64,7 +62,7 @@ async def test_each_mail_is_leased_by_one_of_64(mails) -> None:
     for _ in range(20):
         await mails.add([mail(own)], NOW)
     leases = await asyncio.gather(*(mails.lease(NOW, 30, UNKNOWN_ID, 3, 3) for _ in range(64)))
-    taken = [lease.job.mail_id for lease in itertools.chain(*leases)]
+    taken = [lease.job.job_id for lease in itertools.chain(*leases)]
     assert len(taken) == len(set(taken)) == 20
 
 

@@ -14,7 +14,7 @@ from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
-from identity.ids import MailId, TenantId, new_id
+from identity.ids import TenantId, new_id
 from identity.operations.messaging import email_templates, user_views
 from identity.operations.objects import application_lookup, crud, event_logs
 from identity.outbound.mail import properties
@@ -234,9 +234,7 @@ def _mail(tenant: Document, content: MailContent, call: Call) -> Mail:
     bounces = properties(tenant["emailConfiguration"]).get("mail.smtp.from", "") or sender
     message_id = f"<{mail_id}@{sender.rpartition('@')[2]}>"
     message = mail_messages.compose(content, message_id, call.now)
-    return Mail(
-        MailId(mail_id), TenantId(tenant["id"]), mail_messages.ascii_address(bounces), content.recipients, message
-    )
+    return Mail(mail_id, TenantId(tenant["id"]), mail_messages.ascii_address(bounces), content.recipients, message)
 
 
 async def _log_errors(services: Services, call: Call, template_id: str, errors: Document) -> Document:

@@ -121,7 +121,7 @@ async def _request(services: Services, messenger: Document, message: TextMessage
         headers={
             **headers,
             "Content-Type": "application/json",
-            "Idempotency-Key": message.message_id,
+            "Idempotency-Key": message.job_id,
             **delivery_loop_detection.forwarded_headers(message.trace, message.via, services.outbound.service_id),
         },
         body=orjson.dumps({"phoneNumber": message.phone_number, "textMessage": message.text}),
