@@ -220,7 +220,7 @@ class BaseHandler(RequestReader, ResponseWriter):
     def origin(self) -> Origin:
         """Return the origin of the request."""
         return Origin(
-            self.addresses.client_address(self.request, self.services.configuration.system.settings.trusted_proxies),
+            self.client_address(),
             self.request.headers.get("User-Agent", "")[:512],
             self.request_id,
             self.addresses.base_url(self.request),
@@ -228,6 +228,11 @@ class BaseHandler(RequestReader, ResponseWriter):
             self.request_context.via,
             self.client_certificate(),
         )
+
+    def client_address(self) -> str:
+        """Return the address of the client, behind the proxies of the configuration and of the system settings."""
+        trusted_proxies = self.services.configuration.system.settings.trusted_proxies
+        return self.addresses.client_address(self.request, trusted_proxies)
 
     def client_certificate(self) -> bytes | None:
         """Return the client's certificate in DER form, if mutual TLS is on and a trusted proxy sent one."""
@@ -243,9 +248,7 @@ class BaseHandler(RequestReader, ResponseWriter):
         key_id = caller.api_key["id"] if isinstance(caller, ApiKeyCaller) else None
         entry = {
             "request_id": self.request_id,
-            "address": self.addresses.client_address(
-                self.request, self.services.configuration.system.settings.trusted_proxies
-            ),
+            "address": self.client_address(),
             "client_id": facts.client_id,
             "user_id": key_id if is_administrator else facts.user_id,
             "api_key_id": None if is_administrator else key_id,

@@ -102,20 +102,10 @@ class CollectionHandler(ResourceHandler):
     @endpoint(access=Access.API_KEY, answer={})
     async def put(self, call: Call) -> Reply:
         """Refuse: the id is missing."""
-        self.operation("update", call)
+        self.operation(self.verbs[self.method], call)
         raise self.missing_id()
 
-    @endpoint(access=Access.API_KEY, answer={})
-    async def patch(self, call: Call) -> Reply:
-        """Refuse: the id is missing."""
-        self.operation("patch", call)
-        raise self.missing_id()
-
-    @endpoint(access=Access.API_KEY, answer={})
-    async def delete(self, call: Call) -> Reply:
-        """Refuse: the id is missing."""
-        self.operation("delete", call)
-        raise self.missing_id()
+    patch = delete = put
 
 
 class ObjectHandler(ResourceHandler):

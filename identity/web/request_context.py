@@ -9,7 +9,7 @@ from identity.domain.webhooks import delivery_loop_detection
 from identity.request_facts import RequestFacts
 from identity.services import Services
 
-_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _OTHER_METHOD = "_OTHER"
 
 
@@ -21,7 +21,7 @@ class RequestContext:
     def __init__(self, services: Services, request: HTTPServerRequest, template: str) -> None:
         self._services = services
         self._template = template
-        self._method = request.method if request.method in _HTTP_METHODS else None
+        self._method = request.method if request.method in HTTP_METHODS else None
         self.trace, self.via = _trace(request.headers), _via(request.headers)
         self._span = services.outbound.tracer.begin(f"{self._method or 'HTTP'} {template}", "server", self.trace)
         if self._span is not None:

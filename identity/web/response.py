@@ -21,6 +21,7 @@ from identity.errors import Invalid, LambdaFailed, LoopDetected, MethodNotAllowe
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.endpoint import Reply
 from identity.web.in_flight import InFlight
+from identity.web.request_context import HTTP_METHODS
 
 _log = structlog.get_logger(__name__)
 
@@ -36,8 +37,6 @@ _DEFAULT_HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
 }
-
-_HTTP_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 _GENERAL_CODES = {
     TooLarge.status: "[TooLarge]",
@@ -182,7 +181,7 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.refusal_reason = "the request cannot be routed"
         if status_code == MethodNotAllowed.status:
             self.set_header("Allow", self.allow())
-            if self.request.method not in _HTTP_METHODS:
+            if self.request.method not in HTTP_METHODS:
                 self.set_status(501)
         self.finish()
 
