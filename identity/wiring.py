@@ -265,15 +265,7 @@ def _delivery(
 
 
 def _federation(config: Config) -> FederationClient:
-    settings = config.identity_providers
-    return FederationClient(
-        _client_for(config, settings),
-        connect_timeout_ms=settings.connect_timeout,
-        read_timeout_ms=settings.read_timeout,
-        # Even four unresponsive providers leave connections for the others.
-        max_per_host=max(1, settings.max_concurrency // 5),
-        overrides=settings.endpoint_overrides,
-    )
+    return FederationClient(_client_for(config, config.identity_providers), config.identity_providers)
 
 
 def _connector_clients(config: Config) -> ConnectorClients:
@@ -281,11 +273,7 @@ def _connector_clients(config: Config) -> ConnectorClients:
 
 
 def _client_keys(config: Config) -> ClientKeys:
-    settings = config.client_keys
-    http = _client_for(config, settings)
-    published = ClientKeyFetcher(
-        http, connect_timeout_ms=settings.connect_timeout, read_timeout_ms=settings.read_timeout
-    )
+    published = ClientKeyFetcher(_client_for(config, config.client_keys), config.client_keys)
     authorities = client_certificates.load_authorities(config.mutual_tls.authorities_file)
     statement_issuers = external_keys.load_issuers(config.client_registration.trusted_issuers_file)
     return ClientKeys(published, authorities, statement_issuers)

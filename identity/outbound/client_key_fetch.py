@@ -14,6 +14,7 @@ import json
 from typing import Any, Final
 
 from identity.call import Document
+from identity.config.sections import ClientKeys
 from identity.ids import TenantId
 from identity.instants import Instant, later
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
@@ -53,10 +54,9 @@ _CacheKey = tuple[TenantId, str]
 class ClientKeyFetcher:
     """Fetches and caches key sets by tenant and URL."""
 
-    def __init__(self, http: HttpClient, *, connect_timeout_ms: int, read_timeout_ms: int) -> None:
+    def __init__(self, http: HttpClient, settings: ClientKeys) -> None:
         self._http = http
-        self._connect_timeout_ms = connect_timeout_ms
-        self._read_timeout_ms = read_timeout_ms
+        self._settings = settings
         self._entries: collections.OrderedDict[_CacheKey, _Entry] = collections.OrderedDict()
         self._fetches: dict[_CacheKey, asyncio.Task[_Entry]] = {}
 
@@ -120,8 +120,8 @@ class ClientKeyFetcher:
             url=url,
             headers={"Accept": _ACCEPT},
             body=None,
-            connect_timeout_ms=self._connect_timeout_ms,
-            read_timeout_ms=self._read_timeout_ms,
+            connect_timeout_ms=self._settings.connect_timeout,
+            read_timeout_ms=self._settings.read_timeout,
             max_response_bytes=_MAX_BYTES,
         )
         try:

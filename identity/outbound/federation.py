@@ -21,6 +21,7 @@ from cachetools import LRUCache
 
 from identity.bulkhead import Bulkhead
 from identity.call import Document
+from identity.config.sections import IdentityProviders
 from identity.ids import Secret
 from identity.instants import Instant, later
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
@@ -48,25 +49,13 @@ class FederationError(Exception):
 class FederationClient:
     """Sends requests to identity providers and caches the documents that they publish."""
 
-    def __init__(
-        self,
-        http: HttpClient,
-        *,
-        connect_timeout_ms: int,
-        read_timeout_ms: int,
-        max_per_host: int = 10,
-        overrides: Mapping[str, str] | None = None,
-    ) -> None:
-        """`max_per_host` is the number of concurrent requests to a host, so that a slow one blocks no other.
-
-        `overrides` maps origins to the URLs that replace them in requests.
-        """
-        self._overrides = overrides or {}
+    def __init__(self, http: HttpClient, settings: IdentityProviders) -> None:
         self._http = http
+        self._settings = settings
+        # Even four unresponsive providers leave connections for the others.
+        max_per_host = max(1, settings.max_concurrency // 5)
         self._hosts = Bulkhead(sys.maxsize, max_per_host)
         self._max_queued_per_host = _QUEUE_FACTOR * max_per_host
-        self._connect_timeout_ms = connect_timeout_ms
-        self._read_timeout_ms = read_timeout_ms
         self._cache = _DocumentCache()
 
     async def configuration(self, issuer: str, now: Instant) -> Document:
@@ -154,8 +143,8 @@ class FederationClient:
             url=url,
             headers=headers,
             body=body,
-            connect_timeout_ms=self._connect_timeout_ms,
-            read_timeout_ms=self._read_timeout_ms,
+            connect_timeout_ms=self._settings.connect_timeout,
+            read_timeout_ms=self._settings.read_timeout,
             basic=_escaped(basic),
             max_response_bytes=max_bytes,
         )
@@ -174,7 +163,9 @@ class FederationClient:
         """The response, from the URL that overrides the origin of the request, if any."""
         url, source = request.url, name or _without_query(request.url)
         origin = "/".join(url.split("/", 3)[:3])
-        request = dataclasses.replace(request, url=self._overrides.get(origin, origin) + url[len(origin) :])
+        request = dataclasses.replace(
+            request, url=self._settings.endpoint_overrides.get(origin, origin) + url[len(origin) :]
+        )
         host = urllib.parse.urlsplit(url).netloc.lower()
         if self._hosts.queue_length(host) >= self._max_queued_per_host:
             raise FederationError(f"too many requests to {host} are queued")

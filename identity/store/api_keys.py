@@ -42,13 +42,16 @@ class ApiKeys(Documents):
     async def find_by_key(self, key: str) -> Document | None:
         """The API key with this value, from the cache if possible. It is shared: callers must not change it."""
         fingerprint = self.fingerprint(key)
-        load = functools.partial(self._find_id, {"private.fingerprint": fingerprint})
-        key_id = await self._ids.get(fingerprint, load)
+        key_id = await self._ids.get(fingerprint, functools.partial(self._find_id, fingerprint))
         found = None if key_id is None else await self.find_cached(None, key_id)
         if found is None or not same_secret(found["private"]["fingerprint"], fingerprint):
             self._ids.drop(fingerprint)
             return None
         return found
+
+    async def _find_id(self, fingerprint: str) -> str | None:
+        found = await self._collection.find_one({"private.fingerprint": fingerprint}, {"_id": 1})
+        return None if found is None else str(found["_id"])
 
     def fingerprint(self, key: str) -> str:
         """The keyed fingerprint of a key's value."""

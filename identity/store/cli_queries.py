@@ -18,17 +18,10 @@ from identity.store.store_circuit_breaker import time_limit
 
 _WITHOUT_SECRETS = {"private": 0, "oauthConfiguration.clientSecret": 0}
 
-SHARD_KEYS: Final[Mapping[str, Mapping[str, int]]] = {
-    name: {"tenantId": 1}
-    for name in (
-        "identity_provider_links",
-        "login_records",
-        "scope_consents",
-        "two_factor_trusts",
-        "users",
-        "webauthn_credentials",
-    )
-}
+_SHARDED = (
+    "identity_provider_links", "login_records", "scope_consents", "two_factor_trusts", "users", "webauthn_credentials",
+)  # fmt: skip
+SHARD_KEYS: Final[Mapping[str, Mapping[str, int]]] = {name: {"tenantId": 1} for name in _SHARDED}
 """Collection -> shard key. Every unique index begins with it, and every hot query names it, except the reads by id that
 fill the cache, which go to all shards."""
 

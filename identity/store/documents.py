@@ -179,10 +179,6 @@ class Documents:
         self._cache.put_loaded(document["id"], document, version)
         return document
 
-    async def _find_id(self, where: Mapping[str, str]) -> str | None:
-        found = await self._collection.find_one(where, {"_id": 1})
-        return None if found is None else str(found["_id"])
-
     async def _find_cached_matching(self, document_id: str, where: Mapping[str, str]) -> Document | None:
         document = await self.find_cached_across_tenants(document_id)
         matches = document is not None and all(document.get(name) == value for name, value in where.items())

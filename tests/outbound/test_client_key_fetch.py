@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from identity.config.sections import AllowedNetworks, ClientKeys
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.outbound import client_key_fetch
@@ -44,7 +45,7 @@ def web():
 
 @pytest.fixture
 def published(web):
-    return ClientKeyFetcher(web, connect_timeout_ms=1, read_timeout_ms=1)
+    return ClientKeyFetcher(web, ClientKeys(1, 1, 1, AllowedNetworks((), "")))
 
 
 def after(seconds: int) -> Instant:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from identity.config.sections import AllowedNetworks, IdentityProviders
 from identity.ids import Secret
 from identity.instants import Instant
 from identity.outbound import federation
@@ -19,10 +20,14 @@ from tests.receiver import Receiver, answers, hangs, receiving
 LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
 
 
+def settings(*, read_timeout: int, max_concurrency: int = 50) -> IdentityProviders:
+    return IdentityProviders(max_concurrency, 2000, read_timeout, AllowedNetworks((), ""), {})
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[FederationClient]:
     http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test")
-    made = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=300)
+    made = FederationClient(http, settings(read_timeout=300))
     yield made
     await made.close()
 
@@ -106,7 +111,7 @@ async def test_issuer_with_trailing_slash_has_the_correct_configuration_url(clie
 
 
 async def test_address_without_allowed_network_is_not_called(receiver):
-    closed = FederationClient(HttpClient(user_agent="identity/test"), connect_timeout_ms=2000, read_timeout_ms=2000)
+    closed = FederationClient(HttpClient(user_agent="identity/test"), settings(read_timeout=2000))
     with pytest.raises(FederationError, match="may not be called"):
         await closed.keys(receiver.url, Instant(NOW))
     assert receiver.requests == []
@@ -116,7 +121,7 @@ async def test_address_without_allowed_network_is_not_called(receiver):
 @pytest.mark.requirement("core-11-17")
 async def test_hanging_provider_blocks_no_other(receiver):
     http = HttpClient(allowed_networks=LOOPBACK, user_agent="identity/test", max_connections=3, max_waiting=3)
-    client = FederationClient(http, connect_timeout_ms=2000, read_timeout_ms=60_000, max_per_host=2)
+    client = FederationClient(http, settings(read_timeout=60_000, max_concurrency=10))
     async with receiving(hangs) as stuck:
         waiting = [asyncio.create_task(client.userinfo(stuck.url, "token")) for _ in range(20)]
         await stuck.wait_for(2)
