@@ -14,7 +14,7 @@ from identity.call import Call
 from identity.errors import Conflict
 from identity.ids import new_id
 from identity.operations.configuration import applications, tenants
-from identity.store import documents, mongo
+from identity.store import mongo
 from tests import internals
 from tests.conftest import SUPER_KEY, Build, checking_client
 from tests.receiver import until
@@ -58,7 +58,7 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
     for _ in range(5):
         await make_user(tenant_api, tenant["id"], application["id"])
     await tenants.delete(services, call_of(service), tenant["id"])
-    deleting, steps = documents.delete_many, []
+    deleting, steps = mongo.delete_many, []
 
     async def dies_in_the_second_step(*arguments: Any) -> int:
         if arguments[0].name == "users":
@@ -68,7 +68,7 @@ async def test_many_users_go_in_steps_and_a_deletion_that_ended_early_goes_on(
         return await deleting(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(documents, "delete_many", dies_in_the_second_step)
+        patch.setattr(mongo, "delete_many", dies_in_the_second_step)
         with pytest.raises(ConnectionError):
             await tenants.finish_deletion(services, tenant["id"])
     assert await services.directory.users.count(tenant["id"]) == 3
