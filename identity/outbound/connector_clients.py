@@ -32,8 +32,7 @@ class ConnectorClients:
         # Few instances have a directory, and the classes of LDAP messages take a twentieth of the start.
         from identity.outbound.ldap import LdapClient  # noqa: PLC0415
 
-        networks, authorities = self._settings.allowed_networks, self._settings.authorities_file
-        return LdapClient(allowed_networks=networks, authorities_file=authorities)
+        return LdapClient(self._settings)
 
     @contextlib.asynccontextmanager
     async def held(self, connector_id: str) -> AsyncIterator[None]:

@@ -13,15 +13,14 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
 import sansldap
 from sansldap import LDAPResultCode
 
 from identity.call import Document
+from identity.config.sections import Connectors
 from identity.outbound import connections, tls
-from identity.outbound.addresses import Network
 from identity.outbound.connections import ForbiddenAddressError, NameResolver, UnknownNameError
 from identity.outbound.directories import Directory, LdapError
 
@@ -38,10 +37,8 @@ _BINARY: Final = ";binary"
 class LdapClient:
     """Authenticates users, each over a new connection."""
 
-    def __init__(self, *, allowed_networks: Sequence[Network], authorities_file: Path | None) -> None:
-        """`authorities_file` holds certificate authorities to trust in addition to the system's."""
-        self._allowed_networks = allowed_networks
-        self._authorities_file = authorities_file
+    def __init__(self, settings: Connectors) -> None:
+        self._settings = settings
         self._resolver = NameResolver()
 
     async def authenticate(self, directory: Directory, login_id: str, password: str) -> Document | None:
@@ -73,7 +70,7 @@ class LdapClient:
         seconds = directory.connect_timeout_ms / 1000
         async with asyncio.timeout(seconds):
             plain = await connections.connect(
-                self._resolver, directory.host, directory.port, self._allowed_networks, seconds
+                self._resolver, directory.host, directory.port, self._settings.allowed_networks, seconds
             )
             try:
                 reader, writer = await self._secured(directory, plain)
@@ -90,12 +87,12 @@ class LdapClient:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if directory.security == "None":
             address = ipaddress.ip_address(plain.getpeername()[0])
-            if not any(address in network for network in self._allowed_networks):
+            if not any(address in network for network in self._settings.allowed_networks):
                 raise LdapError("passwords are sent without TLS only in connectors.allowed_networks")
             return await asyncio.open_connection(sock=plain)
         if directory.security == "StartTLS":
             await _start_tls(plain)
-        context = tls.client_context(self._authorities_file)
+        context = tls.client_context(self._settings.authorities_file)
         return await asyncio.open_connection(sock=plain, ssl=context, server_hostname=directory.host)
 
 

@@ -67,10 +67,7 @@ class OpenTelemetryTracer(Tracer):
 
     def begin(self, name: str, kind: Kind, parent: TraceContext | None) -> _Span | None:
         """See Tracer. Also None if the environment disables the SDK (OTEL_SDK_DISABLED)."""
-        context = Context()
-        if parent is not None:
-            context = trace.set_span_in_context(NonRecordingSpan(_to_span_context(parent)), context)
-        span = self._tracer.start_span(name, context, _KINDS[kind])
+        span = self._tracer.start_span(name, _child_of(parent), _KINDS[kind])
         return _Span(span) if span.get_span_context().is_valid else None
 
     def record(
@@ -78,12 +75,9 @@ class OpenTelemetryTracer(Tracer):
     ) -> None:
         """See Tracer."""
         ended = time.time_ns()
-        context = trace.set_span_in_context(NonRecordingSpan(_to_span_context(parent)), Context())
         began = ended - round(seconds * 1e9)
-        span = self._tracer.start_span(name, context, SpanKind.CLIENT, dict(attributes), start_time=began)
-        if failure is not None:
-            span.set_attribute("error.type", failure)
-            span.set_status(Status(StatusCode.ERROR, failure))
+        span = self._tracer.start_span(name, _child_of(parent), SpanKind.CLIENT, dict(attributes), start_time=began)
+        _set_failure(span, failure)
         self._loop.call_soon_threadsafe(span.end, ended)
 
     async def start(self) -> None:
@@ -107,9 +101,7 @@ class _Span:
         if not self._inner.is_recording():
             return
         self._inner.set_attributes(dict(attributes))
-        if failure is not None:
-            self._inner.set_attribute("error.type", failure)
-            self._inner.set_status(Status(StatusCode.ERROR, failure))
+        _set_failure(self._inner, failure)
         self._inner.end()
 
 
@@ -205,6 +197,19 @@ def _exporter(settings: Tracing) -> SpanExporter:
         timeout=_EXPORT_SECONDS,
         session=session,
     )
+
+
+def _child_of(parent: TraceContext | None) -> Context:
+    """The context of a child of this span; that of a root span without a parent."""
+    if parent is None:
+        return Context()
+    return trace.set_span_in_context(NonRecordingSpan(_to_span_context(parent)), Context())
+
+
+def _set_failure(span: trace.Span, failure: str | None) -> None:
+    if failure is not None:
+        span.set_attribute("error.type", failure)
+        span.set_status(Status(StatusCode.ERROR, failure))
 
 
 def _to_span_context(context: TraceContext) -> SpanContext:

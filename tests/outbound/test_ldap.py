@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from identity.config.sections import AllowedNetworks, Connectors
 from identity.ids import Secret
+from identity.outbound.addresses import Network
 from identity.outbound.directories import Directory, LdapError
 from identity.outbound.ldap import LdapClient
 from tests import directory
@@ -25,9 +28,13 @@ async def server() -> AsyncIterator[DirectoryServer]:
         yield running
 
 
+def connectors(networks: tuple[Network, ...], authorities_file: Path | None) -> Connectors:
+    return Connectors(1, authorities_file, AllowedNetworks(networks, "connectors.allowed_networks"))
+
+
 @pytest.fixture
 async def client(server) -> AsyncIterator[LdapClient]:
-    client = LdapClient(allowed_networks=LOOPBACK, authorities_file=server.authorities)
+    client = LdapClient(connectors(LOOPBACK, server.authorities))
     yield client
     await client.close()
 
@@ -114,7 +121,7 @@ async def test_wrong_settings_find_no_user(server, client, change, reason) -> No
 @pytest.mark.requirement("connectors-8")
 @pytest.mark.parametrize("security", ["StartTLS", "LDAPS"])
 async def test_certificate_of_an_unknown_authority_is_rejected(server, security) -> None:
-    client = LdapClient(allowed_networks=LOOPBACK, authorities_file=None)
+    client = LdapClient(connectors(LOOPBACK, None))
     with pytest.raises(LdapError, match="TLS failed"):
         await client.authenticate(settings(server, security), "ada", PASSWORD)
     await client.close()
@@ -123,7 +130,7 @@ async def test_certificate_of_an_unknown_authority_is_rejected(server, security)
 @pytest.mark.requirement("connectors-8")
 @pytest.mark.parametrize("security", ["None", "LDAPS"])
 async def test_addresses_outside_the_allowed_networks_are_blocked(server, security) -> None:
-    client = LdapClient(allowed_networks=(), authorities_file=server.authorities)
+    client = LdapClient(connectors((), server.authorities))
     with pytest.raises(LdapError, match="not public"):
         await client.authenticate(settings(server, security), "ada", PASSWORD)
     await client.close()
@@ -170,7 +177,7 @@ REFUSED = bytes.fromhex("300c02010178070a013504000400")
     ids=["refused", "more plaintext", "another response", "no LDAP", "nothing"],
 )
 async def test_no_password_is_sent_without_the_tls_that_was_required(server, answer, reason) -> None:
-    client = LdapClient(allowed_networks=LOOPBACK, authorities_file=server.authorities)
+    client = LdapClient(connectors(LOOPBACK, server.authorities))
     async with answering(answer) as (port, received):
         members = {"url": f"ldap://127.0.0.1:{port}", "connect_timeout_ms": 1000}
         with pytest.raises(LdapError, match=reason):
