@@ -19,15 +19,8 @@ from identity.domain.users import users
 STRICT: Final = "Strict"
 MINIMAL: Final = "Minimal"
 
-_PROFILE_FIELDS: Final = {
-    "given_name": "firstName",
-    "middle_name": "middleName",
-    "family_name": "lastName",
-    "birthdate": "birthDate",
-    "picture": "imageUrl",
-    "preferred_username": "username",
-    "zoneinfo": "timezone",
-}
+_CLAIMS: Final = load_yaml(__file__, "jwt_claims.yaml")
+_PROFILE_FIELDS: Final[Mapping[str, str]] = _CLAIMS["profile"]
 _COMPATIBLE_FIELDS: Final = {name: field for name, field in _PROFILE_FIELDS.items() if name != "zoneinfo"}
 
 _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
@@ -41,8 +34,6 @@ _FROM_DATA: Final[Mapping[str, tuple[str, type]]] = {
 
 USERINFO_CLAIMS: Final = "userinfo_claims"
 """The claim of an access token with the claims requested from userinfo individually (OpenID Connect Core 5.5)."""
-
-_CLAIMS: Final = load_yaml(__file__, "jwt_claims.yaml")
 _TOKEN_ONLY: Final = frozenset(_CLAIMS["token_only"])
 CLAIMS_SUPPORTED: Final[list[str]] = _CLAIMS["supported"]
 """The claims_supported of the discovery document."""

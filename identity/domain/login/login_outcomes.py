@@ -7,7 +7,6 @@ an unknown user gives.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Final
 
 from identity.call import Document
@@ -262,12 +261,4 @@ def is_recently_recorded(user: Document, application_id: str | None, now: Instan
     return min(last_logins) > later(now, seconds=-SESSION_RECORD_INTERVAL_SECONDS)
 
 
-_CHECKS: tuple[Callable[[Authenticated], Halt | None], ...] = (
-    _deactivated,
-    _prevented,
-    _expired,
-    _second_factor,
-    _password_change,
-    _email,
-    _registration,
-)
+_CHECKS: Final = (_deactivated, _prevented, _expired, _second_factor, _password_change, _email, _registration)

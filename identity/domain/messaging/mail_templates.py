@@ -47,21 +47,21 @@ class Rendered:
 
 def problems(template: Document) -> list[FieldError]:
     """A field error, with its line, for each invalid part in each language, and for an invalid sender."""
-    errors = [FieldError.of("invalid", path, message) for path, message in _parse_errors(template)]
+    errors = [error for part in PARTS for error in part_problems(template, part, "emailTemplate")]
     if "fromEmail" in template:
         errors += mail_messages.address_problems(template["fromEmail"], "emailTemplate.fromEmail")
     return errors
 
 
-def _parse_errors(template: Document) -> Iterator[tuple[str, str]]:
-    for part in PARTS:
-        variants = {part.default: template.get(part.default)}
-        variants |= {f"{part.localized}.{locale}": text for locale, text in template.get(part.localized, {}).items()}
-        for path, text in variants.items():
-            try:
-                template_language.check(text or "")
-            except ParseError as error:
-                yield f"emailTemplate.{path}", error.message
+def part_problems(template: Document, part: Part, wrapper: str) -> Iterator[FieldError]:
+    """Yield a field error, with its line, for each language in which a part is not a valid template."""
+    variants = {part.default: template.get(part.default)}
+    variants |= {f"{part.localized}.{locale}": text for locale, text in template.get(part.localized, {}).items()}
+    for path, text in variants.items():
+        try:
+            template_language.check(text or "")
+        except ParseError as error:
+            yield FieldError.of("invalid", f"{wrapper}.{path}", error.message)
 
 
 def variant(template: Document, part: Part, locales: Iterable[str]) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from identity.call import Document
 from identity.domain.messaging import mail_templates, template_language
-from identity.domain.messaging.template_budget import ParseError
 from identity.errors import FieldError
 
 TEXT: Final = mail_templates.Part("text", "defaultTemplate", "localizedTemplates")
@@ -16,15 +15,7 @@ TEXT: Final = mail_templates.Part("text", "defaultTemplate", "localizedTemplates
 
 def problems(template: Document) -> list[FieldError]:
     """A field error, with its line, for each language whose text is not a valid template."""
-    variants = {TEXT.default: template.get(TEXT.default)}
-    variants |= {f"{TEXT.localized}.{locale}": text for locale, text in template.get(TEXT.localized, {}).items()}
-    errors = []
-    for path, text in variants.items():
-        try:
-            template_language.check(text or "")
-        except ParseError as error:
-            errors.append(FieldError.of("invalid", f"messageTemplate.{path}", error.message))
-    return errors
+    return list(mail_templates.part_problems(template, TEXT, "messageTemplate"))
 
 
 def render(template: Document, values: Mapping[str, Any], locales: Sequence[str] = (), *, preview: bool = False) -> str:

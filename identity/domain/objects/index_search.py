@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Document
-from identity.domain.objects.search import MAXIMUM_RESULTS, whole_number
+from identity.domain.objects.search import MAXIMUM_RESULTS, paging_value
 from identity.errors import FieldError, Invalid
 from identity.ids import base64url, parse_id, unbase64url
 
@@ -40,6 +40,7 @@ class Fields:
 
 _ASKED_AGAIN = ("queryString", "sortFields", "accurateTotal")
 _MAXIMUM_QUERY = 400
+_NO_NUMBER = "must be a whole number"
 _UNSEARCHABLE = re.compile("[\\x00\\ud800-\\udfff]")
 """A NUL, which regular expressions cannot have, and lone surrogates, which are not characters."""
 
@@ -91,8 +92,8 @@ def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
         errors.append(FieldError.invalid(f"{prefix}query", "is for an index engine; use [queryString]"))
     term = _term(fields, criteria.get("queryString"), f"{prefix}queryString", errors)
     sort = _sort(fields, criteria.get("sortFields"), f"{prefix}sortFields", errors)
-    start_row = _whole(criteria, "startRow", 0, prefix, errors)
-    results = min(_whole(criteria, "numberOfResults", 25, prefix, errors), MAXIMUM_RESULTS)
+    start_row = paging_value(criteria, "startRow", 0, prefix, errors, _NO_NUMBER)
+    results = min(paging_value(criteria, "numberOfResults", 25, prefix, errors, _NO_NUMBER), MAXIMUM_RESULTS)
     accurate = _flag(criteria, "accurateTotal", prefix, errors)
     if errors:
         raise Invalid(errors)
@@ -185,12 +186,3 @@ def _sort_field(fields: Fields, item: Any) -> SortField | None:
     if order not in {"asc", "desc"} or missing not in {"_first", "_last"}:
         return None
     return SortField(fields.sort[name], descending=order == "desc", missing_first=missing == "_first")
-
-
-def _whole(criteria: Document, name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
-    value = criteria.get(name)
-    number = default if value is None else whole_number(value)
-    if number is None or not 0 <= number <= 2**31:
-        errors.append(FieldError.invalid(f"{prefix}{name}", "must be a whole number"))
-        return default
-    return number

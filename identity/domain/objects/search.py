@@ -49,8 +49,8 @@ def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQ
     errors: list[FieldError] = []
     criteria = [c for c in (_criterion(rules, name, request, prefix, errors) for name in rules.criteria) if c]
     order = _order(rules, request.get("orderBy") or rules.default, f"{prefix}orderBy", errors)
-    start_row = _whole(request, "startRow", 0, prefix, errors)
-    results = _whole(request, "numberOfResults", 25, prefix, errors)
+    start_row = paging_value(request, "startRow", 0, prefix, errors, "value must be a whole number")
+    results = paging_value(request, "numberOfResults", 25, prefix, errors, "value must be a whole number")
     if errors:
         raise Invalid(errors)
     return SearchQuery(tuple(criteria), order, start_row, min(results, MAXIMUM_RESULTS))
@@ -151,11 +151,14 @@ def _order(rules: SearchRules, text: object, path: str, errors: list[FieldError]
     return tuple(order.items())
 
 
-def _whole(request: Mapping[str, Any], name: str, default: int, prefix: str, errors: list[FieldError]) -> int:
+def paging_value(
+    request: Mapping[str, Any], name: str, default: int, prefix: str, errors: list[FieldError], reason: str
+) -> int:
+    """Return a whole number of a request, or the default; add an error with the reason for anything else."""
     value = request.get(name)
     number = default if value is None else whole_number(value)
     if number is None or number < 0 or number > 2**31:
-        errors.append(FieldError.invalid(f"{prefix}{name}", "value must be a whole number"))
+        errors.append(FieldError.invalid(f"{prefix}{name}", reason))
         return default
     return number
 

@@ -35,12 +35,8 @@ AUTHENTICATION_TYPES: Final[Mapping[str, str]] = {
 _NAMED: Final = frozenset({EXTERNAL_JWT, OPENID_CONNECT, "SAMLv2", "SAMLv2IdPInitiated"})
 """The types with a name of their own. Providers of other types have the name of their type."""
 
-_COMMON: Final = frozenset(
-    {"applicationConfiguration", "attributeMappings", "data", "debug", "enabled", "id", "insertInstant", "private"}
-    | {"lambdaConfiguration", "lastUpdateInstant", "linkingStrategy", "name", "source", "tenantConfiguration"}
-    | {"tenantId", "type"}
-)
 _TYPES: Final = load_yaml(__file__, "identity_provider_types.yaml")
+_COMMON: Final = frozenset(_TYPES["common"])
 MEMBERS: Final[Mapping[str, list[str]]] = _TYPES["members"]
 """The members of each type in addition to the common ones."""
 
@@ -60,15 +56,7 @@ CALLED_URLS: Final = ("emails_endpoint", "issuer", "token_endpoint", "userinfo_e
 _IMAGE: Final = re.compile(r"https://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[\x21\x23-\x7e]*)?")
 """Image URLs that a content security policy can name: https and a plain host."""
 
-_SYMBOLS: Final = {
-    "discord.com": "Discord",
-    "github.com": "GitHub",
-    "gitlab.com": "GitLab",
-    "login.microsoftonline.com": "Microsoft",
-    "slack.com": "Slack",
-}
-"""The symbol of a provider without a type of its own, by the host of its issuer or authorization endpoint."""
-
+_SYMBOLS: Final[Mapping[str, str]] = _TYPES["symbols"]
 _SHOWN_AT_LOOKUP: Final = ("client_id", "issuer", "scope", *_ENDPOINTS)
 
 RECONCILE_LAMBDAS: Final[Mapping[str, str]] = {

@@ -1,1 +1,1 @@
-"""Rules of webhooks: transaction types, retries, prefetching, headers, and signatures."""
+"""Rules of webhooks: transaction types, retries, headers, and signatures."""

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from identity import permissions
 from identity.call import ApiKeyCaller, Call, Caller, Document
 from identity.domain.objects import patch as patches
-from identity.domain.objects import rejected_members, stored_credentials
+from identity.domain.objects import request_members, stored_credentials
 from identity.domain.objects import search as searches
 from identity.domain.objects.member_paths import value_at
 from identity.domain.objects.resource_definition import Resource
@@ -194,13 +194,13 @@ async def validate(
         return await _prepare(services, call, resource, document, stored)
     if not isinstance(given, dict):
         raise Invalid(errors)
-    rest, rejected = rejected_members.remove_rejected(
+    rest, rejected = request_members.remove_rejected(
         cleaned, errors, functools.partial(fill, schema.schema), schema.errors
     )
     if not isinstance(rest.get(resource.name), dict):
         raise Invalid(errors)
     others, general = await _remaining_errors(services, call, resource, {**rest[resource.name], **own}, stored)
-    raise Invalid([*errors, *rejected_members.unrelated_to(others, rejected)], general)
+    raise Invalid([*errors, *request_members.unrelated_to(others, rejected)], general)
 
 
 async def _remaining_errors(

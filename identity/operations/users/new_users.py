@@ -9,7 +9,7 @@ from typing import Literal
 
 from identity.call import Call, Document
 from identity.domain.groups import groups as group_rules
-from identity.domain.objects import rejected_members
+from identity.domain.objects import request_members
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, FieldError, Invalid
@@ -118,7 +118,7 @@ async def request_problems(
     tidy, errors = shape.examine(body)
     if not isinstance(tidy, dict):
         return errors
-    rest, rejected = rejected_members.remove_rejected(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
+    rest, rejected = request_members.remove_rejected(tidy, errors, functools.partial(fill, shape.schema), shape.errors)
     if not isinstance(rest.get("user"), dict):
         return errors
     named = rest["registration"].get("applicationId") if "registration" in rest else rest.get("applicationId")
@@ -130,7 +130,7 @@ async def request_problems(
         further = list(error.fields)
     # A rejected login id is not a missing one: do not require another in its place.
     blank = {f"[blank]{path}" for path in _LOGIN_IDS} if rejected & _LOGIN_IDS else set()
-    return [*errors, *(error for error in rejected_members.unrelated_to(further, rejected) if error.code not in blank)]
+    return [*errors, *(error for error in request_members.unrelated_to(further, rejected) if error.code not in blank)]
 
 
 async def finish_draft(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.webhooks.prefetch_window import PrefetchHorizon, PrefetchWindow
+from identity.workers.delivery_leases import PrefetchHorizon, PrefetchWindow
 
 
 def after(count: int, seconds: float, concurrency: int = 10, maximum: int = 1000) -> PrefetchWindow:
