@@ -29,6 +29,7 @@ class Chromium:
     def __init__(self, http: httpx.AsyncClient, session_id: str) -> None:
         self._http = http
         self._path = f"/session/{session_id}"
+        self._scripts: list[str] = []
 
     async def go(self, url: str) -> None:
         await self._send("/url", url=url)
@@ -42,6 +43,16 @@ class Chromium:
     async def run(self, script: str, *arguments: object) -> Any:
         """The value that a script returns."""
         return await self._send("/execute/sync", script=script, args=list(arguments))
+
+    async def add_script(self, script: str) -> None:
+        """Run a script at the start of every later page: sending a large one to each page takes longer."""
+        added = await self.emulate("Page.addScriptToEvaluateOnNewDocument", source=script)
+        self._scripts.append(added["identifier"])
+
+    async def remove_scripts(self) -> None:
+        """Remove the scripts that were added."""
+        while self._scripts:
+            await self.emulate("Page.removeScriptToEvaluateOnNewDocument", identifier=self._scripts.pop())
 
     async def text(self) -> str:
         """What the page visibly says."""

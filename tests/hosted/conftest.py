@@ -27,6 +27,7 @@ async def chromium_process() -> AsyncIterator[Chromium]:
 @pytest.fixture
 async def chromium(chromium_process: Chromium) -> Chromium:
     """A real browser without cookies, 1200 pixels wide, in a light room."""
+    await chromium_process.remove_scripts()
     await chromium_process.go("about:blank")
     await chromium_process.forget()
     await chromium_process.look(1200, "light")
