@@ -84,7 +84,7 @@ def address_problems(address: str, path: str) -> list[FieldError]:
     try:
         ascii_address(address)
     except UndeliverableAddress as error:
-        return [FieldError.of("notEmail", path, f"The [{path}] cannot be used: {error}.")]
+        return [FieldError.invalid(path, f"cannot be used: {error}", "notEmail")]
     return []
 
 

@@ -31,7 +31,7 @@ def error(many: str, index: int, kind: str, name: str, message: str) -> FieldErr
 
 def too_many(many: str) -> FieldError:
     """Return the error of a list that is too long."""
-    return FieldError.of("tooMany", many, f"The [{many}] may be {MAXIMUM_ITEMS} in one call.")
+    return FieldError.invalid(many, f"may be {MAXIMUM_ITEMS} in one call", "tooMany")
 
 
 def empty(many: str) -> FieldError:

@@ -18,23 +18,11 @@ from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime
 from babel.messages import pofile
 
+from identity.domain.objects.data_files import load_yaml
+
 SOURCE_LANGUAGE: Final = "en"
 
-LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "ar": "العربية",
-        "de": "Deutsch",
-        "en": "English",
-        "es": "Español",
-        "fr": "Français",
-        "it": "Italiano",
-        "ja": "日本語",
-        "nl": "Nederlands",
-        "pl": "Polski",
-        "pt-BR": "Português (Brasil)",
-        "zh-Hans": "简体中文",
-    }
-)
+LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(load_yaml(__file__, "languages.yaml"))
 """Language tag (BCP 47) -> name of the language in itself."""
 
 FOLDER: Final = Path(__file__).parents[2] / "locales"

@@ -125,7 +125,7 @@ def _flag(criteria: Document, name: str, prefix: str, errors: list[FieldError]) 
     value, path = criteria.get(name), f"{prefix}{name}"
     text = "" if value is None else str(value).strip().lower()
     if text not in {"", "true", "false"}:
-        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] must be true or false."))
+        errors.append(FieldError.invalid(path, "must be true or false", "couldNotConvert"))
     return text == "true"
 
 
@@ -133,9 +133,9 @@ def _ids(value: Any, path: str, errors: list[FieldError]) -> tuple[str, ...]:
     wanted = value if isinstance(value, list) else [value]
     found = [parse_id(item) for item in wanted]
     if len(wanted) > MAXIMUM_RESULTS:
-        errors.append(FieldError.of("tooMany", path, f"The [{path}] may hold at most {MAXIMUM_RESULTS} ids."))
+        errors.append(FieldError.invalid(path, f"may hold at most {MAXIMUM_RESULTS} ids", "tooMany"))
     if None in found:
-        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] must be UUIDs."))
+        errors.append(FieldError.invalid(path, "must be UUIDs", "couldNotConvert"))
     return tuple(dict.fromkeys(item for item in found if item is not None))
 
 

@@ -115,7 +115,7 @@ def _criterion(
         errors.append(FieldError.invalid(path, "criterion must be a text of at most 191 characters"))
         return None
     if is_id(name) and parse_id(value) is None:
-        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be a UUID."))
+        errors.append(FieldError.invalid(path, "criterion must be a UUID", "couldNotConvert"))
         return None
     if kind == "text":
         return Criterion(member, kind, wildcard_pattern(value), max(_pieces(value), key=len))
@@ -125,7 +125,7 @@ def _criterion(
 def _limit(member: str, kind: Kind, value: object, path: str, errors: list[FieldError]) -> Criterion | None:
     instant = None if isinstance(value, bool) else whole_number(value)
     if instant is None:
-        errors.append(FieldError.of("couldNotConvert", path, f"The [{path}] criterion must be an instant."))
+        errors.append(FieldError.invalid(path, "criterion must be an instant", "couldNotConvert"))
         return None
     return Criterion(member, kind, instant)
 

@@ -90,7 +90,7 @@ def read_values(fields: Sequence[RegistrationField], form: Mapping[str, str]) ->
 def problems(fields: Sequence[RegistrationField], form: Mapping[str, str]) -> list[FieldError]:
     """Return an error for each required field that is blank."""
     return [
-        FieldError.of("blank", field.name, f"You must specify the [{field.name}] property.")
+        FieldError.missing(field.name, "blank")
         for field in fields
         if field.is_required and not form.get(field.name, "").strip()
     ]

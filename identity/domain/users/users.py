@@ -141,9 +141,7 @@ def problems(user: Document) -> list[FieldError]:
     if not any(user.get(name) for name in ("email", "username", "phoneNumber")):
         errors += [FieldError.of("blank", f"user.{name}", _NO_LOGIN_ID) for name in ("email", "username")]
     if "phoneNumber" in user and not is_e164_number(user["phoneNumber"]):
-        errors.append(
-            FieldError.of("invalidPhone", "user.phoneNumber", "The [user.phoneNumber] must be an E.164 number.")
-        )
+        errors.append(FieldError.invalid("user.phoneNumber", "must be an E.164 number", "invalidPhone"))
     if not is_dialable_number(user.get("mobilePhone")):
         errors.append(FieldError.invalid("user.mobilePhone", "is not a phone number"))
     for field in ("username", *SEARCH_FIELDS[:3], "middleName"):
@@ -370,7 +368,7 @@ def _method_problems(methods: list[Document]) -> list[FieldError]:
         elif required_member == "secret" and not is_totp_secret(method["secret"]):
             errors.append(FieldError.invalid(f"{path}.secret", "must be base64 of 16 to 128 bytes"))
         if method.get("id") in seen:
-            errors.append(FieldError.of("duplicate", f"{path}.id", f"The [{path}.id] is used twice."))
+            errors.append(FieldError.invalid(f"{path}.id", "is used twice", "duplicate"))
         seen.add(method.get("id"))
     return errors
 

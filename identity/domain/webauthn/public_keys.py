@@ -24,8 +24,6 @@ _CURVES: Final[Mapping[int, tuple[str, int, int]]] = {ES256: ("secp256r1", 1, 32
 
 _MINIMUM_RSA_BITS: Final = 2048
 
-_PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | rsa.RSAPublicKey
-
 
 def to_pem(cose_key: bytes) -> tuple[str, int]:
     """Return a COSE_Key in PEM, and its algorithm. Raises ValueError for a key that does not fit its algorithm."""
