@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pymongo
@@ -71,6 +72,14 @@ def is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
     return False
+
+
+@pytest.fixture(scope="module")
+async def unchanged(tmp_path_factory) -> AsyncIterator[tuple[Path, EmbeddedStores]]:
+    """Running stores, which tests only use, and their folder."""
+    folder = tmp_path_factory.mktemp("unchanged") / "my data 100%"
+    async with running(folder) as stores:
+        yield folder, stores
 
 
 @pytest.mark.requirement("project-7")
@@ -148,31 +157,31 @@ async def test_the_addresses_are_in_a_private_file_while_the_servers_run(tmp_pat
 
 
 @pytest.mark.requirement("design-stores-2")
-async def test_secret_files_are_private(tmp_path):
-    async with running(tmp_path / "var") as stores:
-        for name in ("", "mongodb", "mongodb/data", "redis", "redis/data", "logs"):
-            assert stat.S_IMODE((tmp_path / "var" / name).stat().st_mode) == 0o700, name
-        for name in ("keyfile", "password"):
-            assert stat.S_IMODE((tmp_path / "var" / "mongodb" / name).stat().st_mode) == 0o600
-        assert "***" in repr(stores.mongodb_uri)
+async def test_secret_files_are_private(unchanged):
+    folder, stores = unchanged
+    for name in ("", "mongodb", "mongodb/data", "redis", "redis/data", "logs"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o700, name
+    for name in ("keyfile", "password"):
+        assert stat.S_IMODE((folder / "mongodb" / name).stat().st_mode) == 0o600
+    assert "***" in repr(stores.mongodb_uri)
 
 
 @pytest.mark.requirement("design-stores-2")
-async def test_mongodb_requires_the_password(tmp_path):
-    async with running(tmp_path, redis=False) as stores:
-        bare = "mongodb://" + stores.mongodb_uri.partition("@")[2].replace("&authSource=admin", "")
-        with pymongo.MongoClient(bare) as client, pytest.raises(OperationFailure, match="requires authentication"):
-            client["test"].command("find", "kept")
-        with pymongo.MongoClient(bare) as client, pytest.raises(OperationFailure, match="requires authentication"):
-            client.admin.command("createUser", "intruder", pwd="x", roles=["root"])
+async def test_mongodb_requires_the_password(unchanged):
+    _, stores = unchanged
+    bare = "mongodb://" + stores.mongodb_uri.partition("@")[2].replace("&authSource=admin", "")
+    with pymongo.MongoClient(bare) as client, pytest.raises(OperationFailure, match="requires authentication"):
+        client["test"].command("find", "kept")
+    with pymongo.MongoClient(bare) as client, pytest.raises(OperationFailure, match="requires authentication"):
+        client.admin.command("createUser", "intruder", pwd="x", roles=["root"])
 
 
 @pytest.mark.requirement("design-stores-1")
-async def test_mongodb_is_a_replica_set_with_transactions(tmp_path):
-    async with running(tmp_path, redis=False) as stores:
-        with pymongo.MongoClient(stores.mongodb_uri) as client, client.start_session() as session:
-            session.with_transaction(lambda s: client["test"].get_collection("kept").insert_one({"_id": 1}, session=s))
-            assert client["test"].get_collection("kept").count_documents({}) == 1
+async def test_mongodb_is_a_replica_set_with_transactions(unchanged):
+    _, stores = unchanged
+    with pymongo.MongoClient(stores.mongodb_uri) as client, client.start_session() as session:
+        session.with_transaction(lambda s: client["test"].get_collection("one").insert_one({"_id": 1}, session=s))
+        assert client["test"].get_collection("one").count_documents({}) == 1
 
 
 async def test_occupied_port_is_replaced_and_data_is_retained(tmp_path):
@@ -190,13 +199,14 @@ async def test_occupied_port_is_replaced_and_data_is_retained(tmp_path):
         await squatter.wait_closed()
 
 
-@pytest.mark.parametrize("name", ["password", "keyfile", "port"])
-async def test_lost_files_of_the_embedded_mongod_are_recreated(tmp_path, name):
+async def test_lost_files_of_the_embedded_mongod_are_recreated(tmp_path):
     async with running(tmp_path) as stores:
         await write(stores, "one")
-    (tmp_path / "mongodb" / name).unlink()
-    async with running(tmp_path) as stores:
-        assert await is_kept(stores, "one")
+    for name in ("password", "keyfile", "port"):
+        (tmp_path / "mongodb" / name).unlink()
+        async with running(tmp_path) as stores:
+            assert await is_kept(stores, "one"), name
+            assert (tmp_path / "mongodb" / name).exists()
 
 
 @pytest.fixture
@@ -233,10 +243,10 @@ def test_a_socket_folder_that_others_may_enter_is_refused(tmp_path, short_path, 
         redis_server.socket_path(deep)
 
 
-async def test_a_folder_with_blanks_and_percent_signs_works(tmp_path):
-    async with running(tmp_path / "my data 100%") as stores:
-        await write(stores, "one")
-        assert await is_kept(stores, "one")
+async def test_a_folder_with_blanks_and_percent_signs_works(unchanged):
+    _, stores = unchanged
+    await write(stores, "one")
+    assert await is_kept(stores, "one")
 
 
 async def test_oversized_log_is_rotated(tmp_path, monkeypatch):
