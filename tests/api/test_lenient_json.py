@@ -94,7 +94,7 @@ async def test_role_may_be_given_by_name(api: httpx.AsyncClient, roles: Any) -> 
             [{"op": "add", "path": "/application/jwtConfiguration/enable", "value": True}],
             "application.jwtConfiguration.enable",
         ),
-        ("application/json", {"application": {"name": "x", "id": DEFAULT_TENANT}}, None),
+        ("application/json", {"application": {"verifyRegistration": False, "id": DEFAULT_TENANT}}, None),
     ],
 )
 async def test_ignored_members_are_listed(api: httpx.AsyncClient, kind: str, body: Any, ignored: str | None) -> None:
