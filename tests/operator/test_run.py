@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -70,12 +71,16 @@ def test_the_first_start_says_where_to_go_and_shows_the_secrets_once(used):
     assert "route=/api" not in text
 
 
-@pytest.mark.requirement("audit-c1-start")
-def test_every_page_that_the_start_text_names_opens(used):
-    data_dir, _ = used
+@pytest.mark.requirement("audit-c1-start", "project-5")
+def test_the_second_start_shows_no_secret_and_has_the_same_data_and_pages(used):
+    data_dir, text = used
+    key = announced(text, "API key")
     with serving(data_dir) as process:
         process.wait_for(lambda: "Stop with" in process.text())
         text = process.text()
+        assert key not in text
+        assert announced(text, "Stored in")
+        assert tenants(process, key).status_code == 200
         for name, expected in (
             ("Administration", 'name="password"'),
             ("Login page", 'name="password"'),
@@ -84,17 +89,6 @@ def test_every_page_that_the_start_text_names_opens(used):
             link = announced(text, name).split(" ")[0]
             answer = httpx.get(link, follow_redirects=True, timeout=30)
             assert (answer.status_code, expected in answer.text) == (200, True), link
-
-
-@pytest.mark.requirement("project-5")
-def test_the_second_start_shows_no_secret_and_has_the_same_data(used):
-    data_dir, text = used
-    key = announced(text, "API key")
-    with serving(data_dir) as process:
-        process.wait_for(lambda: "Stop with" in process.text())
-        assert key not in process.text()
-        assert announced(process.text(), "Stored in")
-        assert tenants(process, key).status_code == 200
 
 
 @pytest.mark.requirement("audit-a8-first-secrets", "project-5")
@@ -145,24 +139,30 @@ def test_a_signal_during_the_start_stops_it_and_leaves_nothing_running(used):
 
 
 @pytest.mark.requirement("project-7")
-@pytest.mark.parametrize("victim", ["run.py", "mongod", "redis"])
-def test_data_survive_a_kill(used, victim):
+def test_data_survive_a_kill(used):
+    """Of a store while the service runs, and of the service."""
     data_dir, text = used
     key = announced(text, "API key")
-    name = f"survives {victim}"
     with serving(data_dir) as process:
-        made = httpx.post(
-            f"{process.url}/api/tenant", headers={"Authorization": key}, json={"tenant": {"name": name}}, timeout=30
-        )
-        assert made.status_code == 200, made.text
-        if victim == "run.py":
-            process.stop(signal.SIGKILL)
-        else:
-            killed = pid_of(data_dir, victim)
-            os.kill(killed, signal.SIGKILL)
-            process.wait_for(lambda: has_tenant(process, key, name) and pid_of(data_dir, victim) != killed)
+        for victim in ("mongod", "redis", "run.py"):
+            name = f"survives {victim}"
+            made = httpx.post(
+                f"{process.url}/api/tenant", headers={"Authorization": key}, json={"tenant": {"name": name}}, timeout=30
+            )
+            assert made.status_code == 200, made.text
+            if victim == "run.py":
+                process.stop(signal.SIGKILL)
+            else:
+                killed = pid_of(data_dir, victim)
+                os.kill(killed, signal.SIGKILL)
+                process.wait_for(functools.partial(is_replaced, process, key, name, data_dir, victim, killed))
     with serving(data_dir) as process:
-        assert has_tenant(process, key, name)
+        for victim in ("mongod", "redis", "run.py"):
+            assert has_tenant(process, key, f"survives {victim}")
+
+
+def is_replaced(process: Process, key: str, name: str, data_dir: Path, victim: str, killed: int) -> bool:
+    return has_tenant(process, key, name) and pid_of(data_dir, victim) != killed
 
 
 def has_tenant(process: Process, key: str, name: str) -> bool:
