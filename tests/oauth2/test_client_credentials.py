@@ -201,11 +201,11 @@ async def test_request_with_warm_caches_queries_no_store(machine, monkeypatch):
     assert (await machine.introspect(target, token)).json()["active"] is True
     asked = []
 
-    async def load(self: Documents, where: Any, session: Any = None) -> None:
+    async def load(self: Documents, *where: Any, session: Any = None) -> None:
         asked.append((self.name, where))
 
     monkeypatch.setattr(Documents, "_load", load)
-    monkeypatch.setattr(Documents, "_find_id", load)
+    monkeypatch.setattr(Documents, "_look_up", load)
     token = await machine.token(target)
     for asking in (machine.entity, target):
         assert (await machine.introspect(asking, token)).json()["active"] is True
