@@ -13,7 +13,7 @@ from joserfc.jwk import Key
 from identity.domain.clients.client_assertions import JWT_BEARER
 from identity.ids import new_id
 from identity.operations.pages.refusals import ClientRequest, named_client
-from identity.web.console.pasted_requests import read
+from identity.web.console.refusals import read_request
 from tests import client_signer
 from tests.conftest import DEFAULT_TENANT
 from tests.console.administrator import Browser, Page
@@ -174,18 +174,20 @@ async def test_anything_may_be_pasted(roles: dict[str, Browser], text: str) -> N
     ],
 )
 def test_pasted_requests_are_read(text: str, expected: dict[str, str]) -> None:
-    assert read(text).parameters == expected
+    assert read_request(text).parameters == expected
 
 
 def test_credentials_of_curl_become_a_header() -> None:
-    header = read("curl -u id:secret https://x").headers["authorization"]
+    header = read_request("curl -u id:secret https://x").headers["authorization"]
     assert named_client(ClientRequest({}, header)) == "id"
     assert named_client(ClientRequest({}, "Basic ?")) == ""
     assert named_client(ClientRequest({"client_assertion": "x"}, "Bearer x")) == ""
 
 
 def test_headers_and_body_of_an_http_request_are_read() -> None:
-    pasted = read("POST /oauth2/par HTTP/1.1\r\nHost: x\r\nDPoP: a.b.c\r\nAuthorization: Basic eA==\r\n\r\na=1&b=2\r\n")
+    pasted = read_request(
+        "POST /oauth2/par HTTP/1.1\r\nHost: x\r\nDPoP: a.b.c\r\nAuthorization: Basic eA==\r\n\r\na=1&b=2\r\n"
+    )
     assert (pasted.url, pasted.parameters) == ("/oauth2/par", {"a": "1", "b": "2"})
     assert pasted.headers == {"authorization": "Basic eA==", "dpop": "a.b.c"}
 

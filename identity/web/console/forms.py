@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from identity import permissions
-from identity.web.console import form_steps, help_texts, values
+from identity.web.console import form_steps, values
 from identity.web.console.layouts import Layout, member_of, with_member
 
 _LONG: Final = 2048
@@ -116,7 +116,7 @@ def _field(
         name,
         label,
         kind,
-        help_texts.help_text(declared.get("description", ""), label, layout.singular, kind),
+        help_text(declared.get("description", ""), label, layout.singular, kind),
         values.shown(kind, value),
         is_required and kind not in {"checkbox", "choices", "flags"} and (is_new or kind != "secret"),
         choices,
@@ -216,6 +216,34 @@ def _choices(declared: Mapping[str, Any], layout: Layout, member: str, options: 
 def _errors_of(name: str, errors: Errors) -> list[str]:
     found = [path for path in errors if path == name or path.startswith((f"{name}.", f"{name}["))]
     return [message for path in found for message in errors[path]]
+
+
+_WORD: Final = re.compile(r"[a-z0-9]+")
+_FILLERS: Final = re.compile(
+    "address|an?|and|are|be|by|for|ha[sv]e?|in|is|its?|object|of|that|the|this|to|whether|with"
+)
+"""Words that say nothing of their own."""
+_HINTS: Final = {"lines": "One per line.", "pairs": "One “name: value” per line.", "instant": "In UTC."}
+"""How to fill in a field, by its kind."""
+
+
+def help_text(description: str, label: str, singular: str, kind: str) -> str:
+    """Return the help text of a field of an object; `singular` is what the object is called."""
+    informative = "" if _repeats(description, label, singular) else description
+    return " ".join(filter(None, (informative, _HINTS.get(kind, ""))))
+
+
+def _repeats(description: str, label: str, singular: str) -> bool:
+    """Whether a description has no word that the label lacks, apart from the name of the object."""
+    own, named = _words(label), _words(singular)
+    added = [word for word in _words(description) if word not in named]
+    return set(added) <= set(own) or "".join(added) == "".join(own)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text that are no fillers, in lower case and in the singular."""
+    words = _WORD.findall(text.lower())
+    return [word.removesuffix("s") for word in words if not _FILLERS.fullmatch(word)]
 
 
 def apply(

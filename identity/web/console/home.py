@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from identity import config
@@ -14,8 +15,6 @@ from identity.domain.configuration import tenants as tenant_rules
 from identity.instants import as_datetime, later
 from identity.tokens import certificates
 from identity.web.base_handlers import Route
-from identity.web.console import charts
-from identity.web.console.charts import Chart
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
 
@@ -37,6 +36,57 @@ _TOKEN: Final = "token."  # noqa: S105 (a prefix)
 _LAG: Final = re.compile(r"^identity_webhook_(deliveries_due|oldest_due_seconds) ([0-9.e+]+)$", re.MULTILINE)
 
 
+_HEIGHT: Final = 100
+_WIDTH: Final = 400
+_GAP: Final = 0.25
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar, in the units of the view box; `label` is its tooltip."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart: its title, the sum of its values, its bars, and the text for screen readers."""
+
+    title: str
+    total: int
+    bars: Sequence[Bar]
+    summary: str
+    view_box: str = f"0 0 {_WIDTH} {_HEIGHT}"
+
+
+def by_day(counts: Iterable[Mapping[str, Any]], unit_hours: int, days: Sequence[datetime.date]) -> list[int]:
+    """Return the count of each day, of counts by hour or by day since 1970."""
+    found: dict[datetime.date, int] = {}
+    epoch = datetime.date(1970, 1, 1)
+    for entry in counts:
+        day = epoch + datetime.timedelta(days=entry["interval"] * unit_hours // 24)
+        found[day] = found.get(day, 0) + entry["count"]
+    return [found.get(day, 0) for day in days]
+
+
+def chart(title: str, values: Sequence[int], days: Sequence[datetime.date]) -> Chart:
+    """Return the chart of one value per day."""
+    highest = max(values, default=0)
+    step = _WIDTH / max(len(values), 1)
+    bars = []
+    for index, (value, day) in enumerate(zip(values, days, strict=True)):
+        height = round(value / highest * (_HEIGHT - 4), 1) if highest else 0
+        label = f"{day.isoformat()}: {value}"
+        bars.append(Bar(round(index * step, 1), _HEIGHT - height, round(step * (1 - _GAP), 1), height, label))
+    summed = sum(values)
+    span = f"{days[0].isoformat()} to {days[-1].isoformat()}" if days else ""
+    return Chart(title, summed, bars, f"{title}: {summed} from {span}, at most {highest} a day")
+
+
 class OverviewHandler(ConsoleHandler):
     """Reads the reports."""
 
@@ -51,8 +101,8 @@ class OverviewHandler(ConsoleHandler):
         for title, path, name, hours in _REPORTS:
             if self.may("GET", path):
                 answer = await self.find_json(path, query)
-                values = charts.by_day(answer.get(name, []), hours, dates)
-                found.append(charts.chart(title, values, dates))
+                values = by_day(answer.get(name, []), hours, dates)
+                found.append(chart(title, values, dates))
         return found
 
     async def activities(self, call: Call, days: int) -> tuple[list[Chart], list[tuple[str, int]]]:
@@ -69,7 +119,7 @@ class OverviewHandler(ConsoleHandler):
             failed.append({"interval": row["interval"], "count": row["counts"].get("login.failed", 0)})
             tokens.append({"interval": row["interval"], "count": sum(issued.values())})
         shown = (("Failed logins", failed), ("Tokens", tokens))
-        found = [charts.chart(title, charts.by_day(counts, 24, dates), dates) for title, counts in shown]
+        found = [chart(title, by_day(counts, 24, dates), dates) for title, counts in shown]
         return found, grants.most_common()
 
     async def count(self, path: str, name: str, query: Mapping[str, Any] | None = None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -12,11 +12,11 @@ import orjson
 from identity.call import Call, Document
 from identity.errors import OAuth2Error
 from identity.ids import unbase64url
+from identity.operations.grants import client_credentials, device_code, password, refresh_token
 from identity.operations.pages import trial_logins
 from identity.operations.pages.trial_logins import Trial
 from identity.web import internal_requests
 from identity.web.base_handlers import Route
-from identity.web.console import trial_grants
 from identity.web.console.handlers import LOGIN_COOKIE
 from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -27,6 +27,98 @@ _RESPONSE: Final = ("code", "error", "error_reason", "error_description", "iss",
 _TOKENS: Final = frozenset({"access_token", "code", "code_verifier", "device_code", "id_token", "refresh_token"})
 _CREDENTIALS: Final = frozenset({"client_secret", "password"})
 _SHOWN_CHARACTERS: Final = 24
+
+
+_TOKEN: Final = "/oauth2/token"  # noqa: S105 (a path)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GrantInput:
+    """A parameter that the administrator enters."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    value: str = ""
+    help: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrialGrant:
+    """A grant: its value, its title, its inputs, and its endpoint. `is_start`: it begins a flow of several requests."""
+
+    grant_type: str
+    title: str
+    inputs: Sequence[GrantInput]
+    path: str = _TOKEN
+    is_start: bool = False
+    is_follow_up: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request of the client and its response."""
+
+    path: str
+    form: Mapping[str, str]
+    status: int
+    response: Mapping[str, Any]
+
+    @property
+    def pending_device_code(self) -> str:
+        """The device code of a request that the user has not approved yet; empty otherwise."""
+        is_pending = self.response.get("error") in {"authorization_pending", "slow_down"}
+        return self.form.get("device_code", "") if is_pending else ""
+
+
+_SCOPES: Final = GrantInput("scope", "Scopes", value="openid offline_access")
+_START: Final = f"{device_code.grant_type}#start"
+_OF_APPLICATIONS: Final = (
+    TrialGrant(
+        password.grant_type,
+        "Password",
+        (GrantInput("loginId", "Login id"), GrantInput("password", "Password", "password"), _SCOPES),
+    ),
+    TrialGrant(_START, "Device", (_SCOPES,), "/oauth2/device_authorize", is_start=True),
+    TrialGrant(refresh_token.grant_type, "Refresh", (GrantInput("refresh_token", "Refresh token"),)),
+    TrialGrant(device_code.grant_type, "Device code", (GrantInput("device_code", "Device code"),), is_follow_up=True),
+)
+_OF_ENTITIES: Final = (
+    TrialGrant(
+        client_credentials.grant_type,
+        "Client credentials",
+        (
+            GrantInput(
+                "scope",
+                "Scopes",
+                help="target-entity:<id> for an entity that granted permissions to this one, optionally :<permission>.",
+            ),
+        ),
+    ),
+)
+
+
+def find_grant(grant_type: str) -> TrialGrant | None:
+    """Return a grant by its value."""
+    return next((grant for grant in (*_OF_APPLICATIONS, *_OF_ENTITIES) if grant.grant_type == grant_type), None)
+
+
+def offered_grants(document: Document) -> list[tuple[TrialGrant, bool]]:
+    """Return the grants of a client, and whether the client enables each; a disabled one shows how it is refused."""
+    if "oauthConfiguration" not in document:
+        return [(grant, True) for grant in _OF_ENTITIES]
+    enabled = document["oauthConfiguration"]["enabledGrants"]
+    grants = (grant for grant in _OF_APPLICATIONS if not grant.is_follow_up)
+    return [(grant, grant.grant_type.partition("#")[0] in enabled) for grant in grants]
+
+
+def credentials_of(document: Document) -> dict[str, str]:
+    """Return the credentials of a client, as parameters of a form."""
+    oauth = document.get("oauthConfiguration")
+    if oauth is None:
+        return {"client_id": document["clientId"], "client_secret": document["clientSecret"]}
+    secret = oauth.get("clientSecret") if oauth["clientAuthenticationPolicy"] != "NotRequired" else None
+    return {"client_id": document["id"], **({"client_secret": secret} if secret else {})}
 
 
 class TryHandler(ResourceHandler):
@@ -78,7 +170,7 @@ class TryHandler(ResourceHandler):
             steps=steps,
             failure=failure,
             scope=_SCOPE,
-            grants=trial_grants.offered(document),
+            grants=offered_grants(document),
             path=f"{self.screen_of(document['id'])}/try/grant",
             refresh_token="" if trial is None else trial.token_response.get("refresh_token", ""),
             device_code="",
@@ -101,7 +193,7 @@ class TryGrantHandler(ResourceHandler):
         if not self.may_verb("update"):
             return self.forbidden()
         grant_type = self.field("grant_type")
-        grant = trial_grants.find(grant_type)
+        grant = find_grant(grant_type)
         if grant is None:
             return self.message_page(400, "The request is not valid", "There is no such grant.")
         values = {each.name: self.field(each.name).strip() for each in grant.inputs}
@@ -109,11 +201,11 @@ class TryGrantHandler(ResourceHandler):
         path = grant.path
         if grant.is_start:
             del form["grant_type"]
-        form |= {**trial_grants.credentials_of(document), "tenantId": document["tenantId"]}
+        form |= {**credentials_of(document), "tenantId": document["tenantId"]}
         response = await internal_requests.post_form(self.application, self.request, path, form)
-        return self.grants_page(document, trial_grants.Exchange(path, form, response.status, response.json()))
+        return self.grants_page(document, Exchange(path, form, response.status, response.json()))
 
-    def grants_page(self, document: Document, exchange: trial_grants.Exchange | None = None) -> Reply:
+    def grants_page(self, document: Document, exchange: Exchange | None = None) -> Reply:
         """Return the page."""
         steps = [] if exchange is None else grant_messages(exchange)
         answer = {} if exchange is None else exchange.response
@@ -122,7 +214,7 @@ class TryGrantHandler(ResourceHandler):
             document,
             "Try it",
             steps=steps,
-            grants=trial_grants.offered(document),
+            grants=offered_grants(document),
             path=f"{self.screen_of(document['id'])}/{'try' if self.slug == 'entities' else 'try/grant'}",
             refresh_token=answer.get("refresh_token", ""),
             device_code=answer.get("device_code", "") or ("" if exchange is None else exchange.pending_device_code),
@@ -130,7 +222,7 @@ class TryGrantHandler(ResourceHandler):
         )
 
 
-def grant_messages(exchange: trial_grants.Exchange) -> list[tuple[str, str]]:
+def grant_messages(exchange: Exchange) -> list[tuple[str, str]]:
     """Return the messages of a request with their titles; tokens and secrets are shortened."""
     response = {name: _short(name, value) for name, value in exchange.response.items()}
     claims = {name: claims_of(str(exchange.response.get(name, ""))) for name in ("access_token", "id_token")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from identity.web.console.help_texts import help_text
+from identity.web.console.forms import help_text
 
 
 @pytest.mark.parametrize(
