@@ -10,6 +10,7 @@ import functools
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ import structlog
 import uvloop
 
 from identity import __version__, config, logs
-from identity.cli import listening, memory, settings, start_text
+from identity.cli import listening, memory, settings
 from identity.cli.settings import Options
 from identity.config import Config, ConfigError
 from identity.store import data_dir
@@ -142,7 +143,7 @@ class _Process:
         _log.info("ready", role=self._role, port=service.port, version=__version__)
         for warning in config.warnings(self._settings) if service.port else ():
             _log.warning(warning)
-        print("\n".join(start_text.lines(service, self._settings)), flush=True)
+        print("\n".join(_start_text(service, self._settings)), flush=True)
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -171,3 +172,29 @@ def _notify(state: str) -> None:
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
             channel.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+
+
+def _start_text(service: Any, loaded: Config) -> Iterator[str]:
+    """Yield the addresses of the service; at the first start also the generated secrets, if stdout is a terminal.
+
+    A journal, a container log or a file would keep them readable for others.
+    """
+    yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker without a port'}.\n"
+    named = {}
+    if service.port:
+        named = {
+            "Address": service.base_url,
+            "Administration": f"{service.base_url}/admin (sign in as the administrator)",
+            "Login page": f"{service.base_url}/account?client_id={settings.app().ADMINISTRATOR_APPLICATION_ID}",
+            "Discovery": f"{service.base_url}/.well-known/openid-configuration",
+            "API": f"{service.base_url}/api (with an API key as the Authorization header)",
+        }
+    secrets = loaded.data_dir / settings.app().SECRETS_FILE
+    if service.announcement and sys.stdout.isatty():
+        named |= service.announcement
+    if secrets.exists():
+        named["Stored in"] = f"{secrets} (administrator and keys of the first start; readable only by this user)"
+    named["Data"] = str(loaded.data_dir)
+    named["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
+    width = max(map(len, named)) + 2
+    yield from (f"  {name:<{width}}{text}" for name, text in named.items())

@@ -1,17 +1,18 @@
-"""Loads the configuration from the file and the environment, and reports all errors at once."""
+"""Loads the configuration from the file and the environment: reports all errors at once, and warns of unsafe values."""
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import socket
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from identity.config.description import Described, schema
 from identity.config.sections import AllowedNetworks, Config, Network
 from identity.config.source import FILE_NAME, file_values, override
+from identity.config.validation import Described, schema
 from identity.errors import StartupError
 from identity.ids import Secret
 
@@ -106,3 +107,27 @@ def _converted(kind: Any, setting: str, value: Any, folder: Path) -> Any:
     if kind == Mapping[str, bool] | None:
         return None if value == "all" else dict(value)
     return Secret(value) if kind in {Secret, Secret | None} else value
+
+
+def warnings(settings: Config) -> list[str]:
+    """The settings to change before the service can be reached from other machines."""
+    server = settings.server
+    if server.base_url is not None or _is_loopback(server.address):
+        return []
+    situation = f"the service listens on {server.address}, which is not a loopback address"
+    effect = "issuers, links and redirects follow the Host header of each request"
+    remedy = "Set server.base_url to the public address, such as https://login.example.com"
+    return [f"server.base_url is not set while {situation}: {effect}. {remedy}"]
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can connect. An unresolvable name counts as such: the service then fails to start."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from identity.config.description import Described, schema, settings
-from identity.config.validation import value_problems
+from identity.config.validation import Described, schema, settings, value_problems
 
 FILE_NAME: Final = "identity.yaml"
 ENVIRONMENT_PREFIX: Final = "IDENTITY__"

@@ -1,20 +1,46 @@
-"""Validates the value of a setting; each problem is reported with its remedy."""
+"""The schema of the settings, schemas/config.json, and the validation of values by it.
+
+Each problem is reported with its remedy.
+"""
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 import re
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from identity.config.description import Described
+from identity import shipped_files
 from identity.prevalidation import Formats, Prevalidator
 
 if TYPE_CHECKING:
     import jsonschema
+
+SCHEMA_FILE: Final = shipped_files.folder("schemas") / "config.json"
+
+Described = Mapping[str, Any]
+"""The schema of a setting or of a section."""
+
+
+@functools.cache
+def schema() -> Described:
+    """The content of schemas/config.json."""
+    loaded: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
+    return loaded
+
+
+def settings(node: Described | None = None, prefix: str = "") -> Iterator[tuple[str, Described]]:
+    """Yield each setting with its schema in order, such as ("server.port", {...})."""
+    for name, child in (node or schema())["properties"].items():
+        if "properties" in child:
+            yield from settings(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child
+
 
 EMBEDDED: Final = "embedded"
 """The address of a store that is started and stopped with the service."""
