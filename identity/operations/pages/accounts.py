@@ -1,16 +1,18 @@
-"""The account pages, on which users see and change their own account; only the session identifies the user."""
+"""The account pages: users see, change, download and delete their own account; only the session identifies the user."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from identity.call import Call, Document
+from identity.domain.clients import refresh_tokens
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
 from identity.domain.users import self_registration
+from identity.domain.users import users as user_rules
 from identity.domain.users.self_registration import RegistrationField
 from identity.errors import FieldError, Invalid, Unavailable, WrongCode
 from identity.ids import TenantId, UserId
@@ -18,7 +20,9 @@ from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
+from identity.operations.login import login_records
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
+from identity.operations.messaging import user_views
 from identity.operations.objects import crud
 from identity.operations.pages import page_messages
 from identity.operations.password_changes import password_changes
@@ -39,6 +43,9 @@ RECENT_LOGIN_SECONDS: Final = 900
 Confirmation = Literal["currentPassword", "code"]
 """The field that confirms the change of a login identifier."""
 
+CONFIRMATION: Final = "confirmation"
+"""The field that confirms a deletion with the login id."""
+
 _PASSWORD_FAILURES: Final = 10
 _PASSWORD_SECONDS: Final = 900
 _MERGE: Final = "application/merge-patch+json"
@@ -50,6 +57,8 @@ _DEFAULT_PROFILE: Final = (
 )
 _LANGUAGES: Final = "preferredLanguages"
 _HIDDEN_REASONS: Final = ("[duplicate]", "[inactive]", "[blocked]", "[notEmail]")
+_EXPORTED_LOGINS: Final = 500
+_NOT_EXPORTED: Final = frozenset({"token", "tenantId", "userId", "publicKey", "private", "expiresAt"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -260,3 +269,51 @@ def _languages(account: Account, chosen: list[str]) -> list[str]:
     """Return the languages after a change of the first; an unchanged form keeps the others."""
     before = account.user.get(_LANGUAGES, [])
     return before if chosen == before[:1] else chosen
+
+
+async def export(services: Services, call: Call, account: Account) -> Document:
+    """Return what is stored about the user: profile, registrations, consents, links, devices, passkeys and logins.
+
+    It contains no credentials, and at most the last 500 logins.
+    """
+    tenant_id, user_id = account.client.tenant_id, account.user_id
+    tokens = await services.tokens.refresh_tokens.find_of_user(tenant_id, user_id, call.now)
+    consents = await services.tokens.scope_consents.find_of_user(tenant_id, user_id, call.now)
+    links = await services.directory.identity_provider_links.find_of_user(tenant_id, user_id)
+    passkeys = await services.directory.webauthn_credentials.find_of_user(tenant_id, user_id)
+    return {
+        "exportInstant": call.now,
+        "user": await user_views.to_response(services, account.user),
+        "devices": [_exported(refresh_tokens.to_event(record)) for record in tokens],
+        "identityProviderLinks": [_exported(link) for link in links],
+        "logins": await login_records.find_recent(services, call.within(tenant_id), user_id, 0, _EXPORTED_LOGINS),
+        "passkeys": [_exported(passkey) for passkey in passkeys],
+        "scopeConsents": [_exported(consent) for consent in consents],
+    }
+
+
+def may_delete(account: Account) -> bool:
+    """Whether the tenant lets users delete their accounts."""
+    # Tenants that were stored by earlier versions do not have the member.
+    policy = account.client.tenant["userDeletePolicy"].get("selfService", {})
+    return bool(policy.get("enabled", False))
+
+
+def confirmation_field(account: Account) -> str:
+    """Return the field that confirms a deletion: the current password, or the login id of a user without one."""
+    has_password = password_hashing.stored_password(account.user) is not None
+    return "currentPassword" if has_password else CONFIRMATION
+
+
+async def delete(services: Services, call: Call, account: Account, form: Document) -> None:
+    """Delete the account. Raises Invalid for an incorrect confirmation, and WebhookTransactionFailed."""
+    name = confirmation_field(account)
+    if name == "currentPassword":
+        await require_password(services, call, account, form.get(name, ""))
+    elif user_rules.login_key(form.get(name, "")) != user_rules.login_key(user_rules.primary_login_id(account.user)):
+        raise Invalid.field("invalid", name, "Type your email address or username to confirm the deletion.")
+    await users.delete(services, call.within(account.client.tenant_id), account.user_id)
+
+
+def _exported(document: Document) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in _NOT_EXPORTED}

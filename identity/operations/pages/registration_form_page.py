@@ -13,21 +13,62 @@ from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.forms import field_keys, field_values, form_requests
-from identity.errors import FieldError, GeneralError, Invalid
+from identity.domain.forms import forms as form_rules
+from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest
 from identity.operations.authorization import login_resumption
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.forms import form_consents
+from identity.operations.forms import form_consents, forms
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import RegistrationDraft, RegistrationTransaction
-from identity.operations.pages import registration_page, registration_steps, registration_verification
+from identity.operations.pages import registration_page, registration_verification
 from identity.operations.pages.registration_page import EmailSent, FormRejected, Submission
-from identity.operations.pages.registration_steps import Steps
 from identity.services import Services
 
 _NO_DRAFT: Final = RegistrationDraft()
 _BLANK: Final = "[blank]"
 _EVIDENCE: Final = "verificationIds"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormStep:
+    """A step with its fields; `verifies` is the key of the login id that a step without fields verifies."""
+
+    fields: Sequence[Document]
+    verifies: str = ""
+
+
+Steps = Sequence[FormStep]
+
+
+async def load_steps(services: Services, client: Client) -> Steps:
+    """Return the steps of the application's form. Raises InvalidRequest for a form that does not exist."""
+    form = await forms.find(services, client.application["registrationConfiguration"].get("formId"))
+    if form is None:
+        raise InvalidRequest("unknown", "The registration form of the application does not exist.")
+    verified = [form_rules.VERIFIED_KEYS.get(step["type"], "") for step in form["steps"]]
+    fields = [
+        [{**await form_consents.with_values(services, field), **_required(field, verified)} for field in step]
+        for step in await forms.load_steps(services, form)
+    ]
+    return [FormStep(*step) for step in zip(fields, verified, strict=True)]
+
+
+def _required(field: Document, verified: Sequence[str]) -> Document:
+    """Return what makes a field required if a step verifies its answer."""
+    return {"required": True} if field["key"] in verified else {}
+
+
+def reachable_step(draft: RegistrationDraft, steps: Steps, number: int) -> int:
+    """Return the number of a step, or that of the first one without answers or verification if it comes earlier."""
+    pending = (index for index, step in enumerate(steps, 1) if step.verifies in unverified(draft, steps))
+    return max(1, min(number, draft.steps_done + 1, next(pending, len(steps)), len(steps)))
+
+
+def unverified(draft: RegistrationDraft, steps: Steps) -> set[str]:
+    """Return the keys of the login ids that steps still have to verify."""
+    keys = {step.verifies for step in steps if step.verifies}
+    return {key for key in keys if not registration_verification.is_verified(draft, key)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +108,7 @@ async def submit_first(
     is_persistent: bool,
 ) -> StepRejected | Step | EmailSent:
     """Handle the first step, which has no transaction yet."""
-    steps = await registration_steps.load(services, verified_client.client)
+    steps = await load_steps(services, verified_client.client)
     draft = dataclasses.replace(_NO_DRAFT, is_persistent=is_persistent)
     result = await _apply(services, call, verified_client.client, steps, draft, 1, form)
     if isinstance(result, StepRejected):
@@ -90,8 +131,8 @@ async def submit(
 ) -> NextStep | StepRejected | Step | EmailSent:
     """Handle a step of a stored registration. Raises TransactionEndedError, and what `complete` raises."""
     verified_client = transaction.verified_client
-    steps = await registration_steps.load(services, verified_client.client)
-    number = registration_steps.reachable(transaction.draft, steps, number)
+    steps = await load_steps(services, verified_client.client)
+    number = reachable_step(transaction.draft, steps, number)
     if steps[number - 1].verifies:
         result = await _verify(services, call, transaction, steps, number, form)
     else:
@@ -181,7 +222,7 @@ async def _apply(
     relevant = {key: answer for key, answer in draft.answers.items() if key in shown.union(field_keys.LOGIN_IDS)}
     checked = dataclasses.replace(draft, answers=relevant)
     submission = dataclasses.replace(await _submission(services, client, steps, checked, problems), shown=shown)
-    hidden = registration_steps.unverified(draft, steps)
+    hidden = unverified(draft, steps)
     found = await _state_problems(services, call, client, submission)
     errors = [*submission.errors, *(error for error in found if not _is_in_use(error, hidden))]
     return StepRejected(FormRejected(errors), number) if errors else draft

@@ -30,7 +30,6 @@ from identity.operations.pages import (
     page_messages,
     registration_form_page,
     registration_page,
-    registration_steps,
     registration_verification,
 )
 from identity.operations.pages.complete_registration_page import MissingFields
@@ -132,7 +131,7 @@ class RegisterHandler(LoginFlowHandler):
 
     async def first_step(self, client: Client, given: Document, theme: PageTheme) -> Form:
         """Return the first step of the application's form."""
-        steps = await registration_steps.load(self.services, client)
+        steps = await registration_form_page.load_steps(self.services, client)
         answers = field_values.read(steps[0].fields, given)
         if "user.email" in answers:
             answers["user.email"] = answers["user.email"] or given.get("login_hint", "")
@@ -190,7 +189,7 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
             reply = await self.step_page(new, outcome.number, answers, rejected=outcome.rejected)
             cookie = self.new_cookie(login_transactions.COOKIE, new.cookie)
             return dataclasses.replace(reply, cookies=[*reply.cookies, cookie])
-        steps = await registration_steps.load(self.services, transaction.client)
+        steps = await registration_form_page.load_steps(self.services, transaction.client)
         answers = field_values.read(steps[outcome.number - 1].fields, form)
         return await self.step_page(transaction, outcome.number, answers, rejected=outcome.rejected)
 
@@ -208,8 +207,8 @@ class RegisterStepsHandler(RegisterHandler, TransactionPageHandler):
         Where an earlier answer has the password, it stays if its field is left blank.
         """
         client, theme = transaction.client, await self.load_theme(transaction)
-        steps = await registration_steps.load(self.services, client)
-        number = registration_steps.reachable(transaction.draft, steps, number)
+        steps = await registration_form_page.load_steps(self.services, client)
+        number = registration_form_page.reachable_step(transaction.draft, steps, number)
         step, hints = steps[number - 1], fields.password_hints(client.tenant, theme)
         shown = fields.inputs(step.fields, answers, theme, hints)
         if field_keys.PASSWORD in transaction.draft.answers:

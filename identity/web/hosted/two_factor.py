@@ -15,7 +15,7 @@ from identity.operations.authorization import login_requirements, login_resumpti
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Step
 from identity.operations.login_transactions.login_transactions import InterruptedTransaction
-from identity.operations.pages import page_messages, two_factor_pages, two_factor_setup
+from identity.operations.pages import page_messages, two_factor_pages
 from identity.operations.pages.method_setup import MethodSetup
 from identity.operations.pages.two_factor_pages import ChallengePage, Continued
 from identity.operations.two_factor import two_factor_trust
@@ -136,7 +136,7 @@ class EnableHandler(InterruptedLoginHandler):
         given = self.parameters()
         transaction = await self.find_transaction(call, given, tenant_id)
         method = given.get("method", "")
-        step = await two_factor_setup.show(self.services, call, transaction, self.browser(), method)
+        step = await two_factor_pages.show_setup(self.services, call, transaction, self.browser(), method)
         return await self.setup_page(transaction, step)
 
     @page_endpoint(form="oauth2/two-factor-enable.form.json")
@@ -145,14 +145,14 @@ class EnableHandler(InterruptedLoginHandler):
         transaction, browser = await self.find_transaction(call, form, tenant_id), self.browser()
         method, secret = form.get("method", ""), form.get("secretBase32Encoded", "")
         if not csrf.has_valid_token(self, form):
-            step = await two_factor_setup.show(self.services, call, transaction, browser, method, secret)
+            step = await two_factor_pages.show_setup(self.services, call, transaction, browser, method, secret)
             return await self.setup_page(transaction, step, message=csrf.INVALID_TOKEN)
         if form.get("action") == "send":
-            step = await two_factor_setup.send(self.services, call, transaction, browser, method)
+            step = await two_factor_pages.send_setup_code(self.services, call, transaction, browser, method)
             return await self.setup_page(transaction, step)
         code = form.get("code", "").strip()
-        added = await two_factor_setup.enable(self.services, call, transaction, browser, method, secret, code)
-        if isinstance(added, two_factor_setup.RecoveryCodesPage):
+        added = await two_factor_pages.enable_method(self.services, call, transaction, browser, method, secret, code)
+        if isinstance(added, two_factor_pages.RecoveryCodesPage):
             return await self.recovery_codes(added)
         return await self.setup_page(transaction, added)
 
@@ -168,7 +168,7 @@ class EnableHandler(InterruptedLoginHandler):
             values["path"], values["side"] = await asyncio.to_thread(qr_codes.svg_path, step.key_uri)
         return self.form_page(transaction, theme, "two_factor_enable.html", values, message)
 
-    async def recovery_codes(self, added: two_factor_setup.RecoveryCodesPage) -> Reply:
+    async def recovery_codes(self, added: two_factor_pages.RecoveryCodesPage) -> Reply:
         """Return the page with the recovery codes, which is the only one that shows them."""
         transaction, theme = added.transaction, await self.load_theme(added.transaction)
         values = {"action": f"{login.base_path(self)}/two-factor-enable-complete", "codes": added.recovery_codes}

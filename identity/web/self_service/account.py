@@ -22,7 +22,7 @@ from identity.errors import (
 from identity.ids import fingerprint
 from identity.operations.authorization import account_logins
 from identity.operations.login_transactions.authorization_steps import Browser
-from identity.operations.pages import account_data, account_passkeys, accounts, page_messages
+from identity.operations.pages import account_passkeys, accounts, page_messages
 from identity.operations.pages.accounts import Account
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_trust
@@ -217,7 +217,7 @@ class HomeHandler(AccountHandler):
         yield "account.applications", "/account/applications"
         yield "account.links", "/account/links"
         yield "account.data", "/account/data"
-        if account_data.may_delete(account):
+        if accounts.may_delete(account):
             yield "account.delete", "/account/delete"
 
 

@@ -17,7 +17,7 @@ from identity.domain.forms import field_values
 from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, InvalidRequest, NotFound, Unavailable, WebhookTransactionFailed
-from identity.operations.pages import account_data, account_form, accounts, page_messages
+from identity.operations.pages import account_form, accounts, page_messages
 from identity.operations.sessions import sso_sessions
 from identity.operations.verification import phone_changes
 from identity.web.base_handlers import Route
@@ -163,7 +163,7 @@ class DataHandler(AccountFormHandler):
 
     async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Return the data as a file."""
-        data = await account_data.export(self.services, call, context.account)
+        data = await accounts.export(self.services, call, context.account)
         return Reply(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS), headers=_FILE_HEADERS)
 
 
@@ -174,10 +174,10 @@ class DeleteHandler(AccountFormHandler):
 
     async def page(self, context: AccountContext, given: Document, feedback: FormFeedback = NO_FEEDBACK) -> Reply:
         """Return the form with the field that confirms the deletion. Raises NotFound if the tenant forbids it."""
-        if not account_data.may_delete(context.account):
+        if not accounts.may_delete(context.account):
             raise NotFound(log_detail="the tenant does not let users delete their accounts")
-        theme, name = context.theme, account_data.confirmation_field(context.account)
-        if name == account_data.CONFIRMATION:
+        theme, name = context.theme, accounts.confirmation_field(context.account)
+        if name == accounts.CONFIRMATION:
             login_id = user_rules.primary_login_id(context.account.user)
             field = Field(name, str(theme.fill("accountDelete.confirm", login_id)), "text", "off", is_focused=True)
         else:
@@ -192,10 +192,10 @@ class DeleteHandler(AccountFormHandler):
 
     async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Delete the account, and confirm it."""
-        if not account_data.may_delete(context.account):
+        if not accounts.may_delete(context.account):
             raise NotFound(log_detail="the tenant does not let users delete their accounts")
         try:
-            await account_data.delete(self.services, call, context.account, form)
+            await accounts.delete(self.services, call, context.account, form)
         except (Invalid, WebhookTransactionFailed) as error:
             return await self.page(context, form, FormFeedback.of(error))
         cookie = self.new_cookie(sso_sessions.COOKIE, "", 0)
