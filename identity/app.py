@@ -38,7 +38,7 @@ from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
-from identity.web.console.user_import import UPLOADS
+from identity.web.console.user_transfer import UPLOADS
 from identity.web.http_server import LargeBodyLimit
 from identity.workers import kickstart
 

@@ -56,8 +56,7 @@ from identity.web.console import registrations as console_registrations
 from identity.web.console import resources as console_resources
 from identity.web.console import sign_in as console_sign_in
 from identity.web.console import try_it as console_try_it
-from identity.web.console import user_export as console_user_export
-from identity.web.console import user_import as console_user_import
+from identity.web.console import user_transfer
 from identity.web.console import webhook_pages as console_webhook_pages
 from identity.web.hosted import consent, landing_page, passkeys, passwordless, register, verification_gates
 from identity.web.hosted import two_factor as two_factor_pages
@@ -132,8 +131,7 @@ _MODULES = (
     landing_page,
     console_sign_in,
     console_home,
-    console_user_export,
-    console_user_import,
+    user_transfer,
     console_previews,
     console_resources,
     console_actions,

@@ -1,7 +1,13 @@
-"""`/admin/users/import`: users from a CSV or JSON file, in batches, with the progress and the errors by line."""
+"""Users in CSV and JSON files.
+
+`/admin/users/import` imports them in batches, with the progress and the errors by line; `/admin/users/export.csv` and
+`export.json` stream every user that the list finds.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from http.cookies import SimpleCookie
@@ -12,11 +18,12 @@ import tornado.web
 from tornado.httputil import HTTPHeaders
 
 from identity.background_tasks import CooperativeYield
-from identity.call import Call
+from identity.call import Call, Document
 from identity.domain.users import user_files
 from identity.domain.users.user_files import Row, UnreadableFileError
 from identity.errors import Invalid
 from identity.ids import new_id
+from identity.operations.objects import csv_exports
 from identity.operations.pages import console_sessions
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
@@ -24,17 +31,20 @@ from identity.web import json_body
 from identity.web.base_handlers import Route
 from identity.web.console import layouts, navigation, render, uploads
 from identity.web.console.handlers import SESSION_COOKIE
+from identity.web.console.listing import ListRequest
 from identity.web.console.resource_forms import NewHandler
-from identity.web.console.resource_handlers import TENANT_FIELD, TENANT_HEADER
+from identity.web.console.resource_handlers import TENANT_FIELD, TENANT_HEADER, ResourceHandler
 from identity.web.console.uploads import MultipartForm
 from identity.web.endpoint import Access, Endpoint, Method, Reply, Tenancy, endpoint
 from identity.web.internal_requests import InternalResponse
 
+_IMPORT_PATH: Final = "/admin/users/import"
 _API: Final = "/api/user/import"
 _SCHEMA: Final = "api/imported-user.json"
 _BATCH: Final = 250
 """How many users one call of the API imports, all or none."""
 _MAXIMUM_SHOWN: Final = 200
+_EXPORT_PAGE: Final = 500
 _INDEX: Final = re.compile(r"users\[(\d+)\]")
 
 
@@ -219,7 +229,66 @@ def _problems(response: InternalResponse) -> list[tuple[int | None, str]]:
     return [*found, *((None, error["message"]) for error in body.get("generalErrors", []))]
 
 
-PATH: Final = "/admin/users/import"
+class UserExportHandler(ResourceHandler):
+    """The file; a failure after its first part closes the connection, so that no incomplete file looks complete."""
 
-UPLOADS: Final = {PATH: may_upload}
-ROUTES = [Route(PATH, UserImportHandler)]
+    slug = "users"
+    section = "users"
+    file_type: str = ""
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "application/octet-stream"})
+    async def get(self, call: Call) -> Reply:
+        """Export."""
+        given = {name: self.parameter(name) for name in self.request.query_arguments}
+        request = ListRequest.of(self.layout, given)
+        query = {**request.query(self.layout), "numberOfResults": _EXPORT_PAGE}
+        tenant_id = request.tenant_id(self.layout)
+        headers = {TENANT_HEADER: tenant_id} if tenant_id else {}
+        first = await self.get_json(self.layout.search_path, query, headers=headers)
+        rows = self.users(first, query, headers)
+        is_csv = self.file_type == "csv"
+        return Reply(
+            pieces=_csv(rows) if is_csv else _json(rows),
+            headers={
+                "Content-Type": "text/csv; charset=utf-8" if is_csv else "application/json",
+                "Content-Disposition": f'attachment; filename="users.{self.file_type}"',
+            },
+        )
+
+    async def users(
+        self, answer: Mapping[str, Any], query: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[list[Document]]:
+        """Yield the pages of the search. Raises ApiError."""
+        while found := answer["users"]:
+            yield found
+            if len(found) < _EXPORT_PAGE or "nextResults" not in answer:
+                break
+            following = {**query, "nextResults": answer["nextResults"]}
+            answer = await self.get_json(self.layout.search_path, following, headers=dict(headers))
+
+
+async def _csv(pages: AsyncIterator[list[Document]]) -> AsyncGenerator[bytes, None]:
+    yield _lines([user_files.COLUMNS])
+    async for users in pages:
+        yield _lines([csv_exports.harmless_row(user_files.cells(user)) for user in users])
+
+
+def _lines(rows: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+async def _json(pages: AsyncIterator[list[Document]]) -> AsyncGenerator[bytes, None]:
+    separator = b'{"users": [\n'
+    async for users in pages:
+        yield separator + b",\n".join(map(orjson.dumps, users))
+        separator = b",\n"
+    yield b"\n]}\n" if separator == b",\n" else separator + b"]}\n"
+
+
+UPLOADS: Final = {_IMPORT_PATH: may_upload}
+ROUTES = [
+    *(Route(f"/admin/users/export.{kind}", UserExportHandler, {"file_type": kind}) for kind in ("csv", "json")),
+    Route(_IMPORT_PATH, UserImportHandler),
+]
