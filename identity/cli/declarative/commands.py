@@ -111,8 +111,6 @@ def _print(output: Output, found: Plan) -> None:
         console.print(Text(line, style=style or "default"))
 
 
-
-
 def fetch(api: Api, kinds: Collection[str]) -> list[Object]:
     """Return all objects of some kinds. Raises ApiError."""
     return [documents.of_response(kind, one) for kind in KINDS if kind.name in kinds for one in _fetch(api, kind)]

@@ -44,7 +44,9 @@ def command(
     export = _SOURCES[source]([value for file in files for value in read_json(file)])
     tenant_id = find_tenant(api, tenant)
     with output.progress("Importing", len(export.users)) as bar:
-        report = import_objects(api, tenant_id, export, dry_run=dry_run, advance=lambda done: bar.advance(bar.task_ids[0], done))
+        report = import_objects(
+            api, tenant_id, export, dry_run=dry_run, advance=lambda done: bar.advance(bar.task_ids[0], done)
+        )
     skipped = [dataclasses.asdict(one) for one in report.skipped]
     if output.is_json:
         output.object({"tenantId": tenant_id, "dryRun": dry_run, "created": report.created, "skipped": skipped})
@@ -55,8 +57,6 @@ def command(
     ignored = ", ".join(f"{number} {kind}" for kind, number in Counter(one["kind"] for one in skipped).items())
     verb = "would be created" if dry_run else "created"
     output.message(f"{counts} {verb}." + (f" Skipped: {ignored}." if ignored else ""))
-
-
 
 
 @dataclasses.dataclass(slots=True)
