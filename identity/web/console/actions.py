@@ -67,9 +67,7 @@ class ActionHandler(FormHandler):
         document = await self.load(object_id)
         given, action = self.inputs(), self.action
         request = self.request_of(document, given, secret=str(new_secret(32)))
-        response = await self.call_api(
-            request.method, request.path, request.query, request.body, headers=dict(request.headers)
-        )
+        response = await self.make_call(request)
         if not response.is_success:
             by_path, general = self.errors_of(response, ())
             return await self.action_page(document, given, by_path, general)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import json
-from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from identity.call import Call, Document
@@ -159,10 +158,4 @@ def _indented(value: Any) -> str:
 
 _HANDLERS: Final = (EmailPreviewHandler, MessagePreviewHandler, ThemePreviewHandler, LambdaPreviewHandler)
 
-
-def _routes() -> Iterator[Route]:
-    for handler in _HANDLERS:
-        yield Route(f"/admin/{handler.slug}/preview", handler)
-
-
-ROUTES = list(_routes())
+ROUTES = [Route(f"/admin/{handler.slug}/preview", handler) for handler in _HANDLERS]

@@ -61,7 +61,7 @@ class RegistrationHandler(FormHandler):
         if errors or self.is_draft():
             return await self.registration_page(user, stored, document, errors)
         request = self.request_of(user, stored, document)
-        response = await self.call_api(request.method, request.path, body=request.body, headers=dict(request.headers))
+        response = await self.make_call(request)
         if not response.is_success:
             by_path, general = self.errors_of(response, await self.form_groups(document, is_new=stored is None))
             return await self.registration_page(user, stored, document, by_path, general)

@@ -29,9 +29,7 @@ class NewHandler(FormHandler):
         api_call = self.creation(values.without_empty(document))
         if errors or self.is_draft():
             return await self.form_page(document, errors, api_call=api_call)
-        response = await self.call_api(
-            "POST", api_call.path, api_call.query, api_call.body, headers=dict(api_call.headers)
-        )
+        response = await self.make_call(api_call)
         if not response.is_success:
             groups = await self.form_groups(document, is_new=True)
             by_path, general = self.errors_of(response, groups)
@@ -105,9 +103,7 @@ class EditHandler(FormHandler):
         api_call = self.change(stored, document)
         if errors or self.is_draft():
             return await self.form_page(stored, document, errors, api_call=api_call)
-        response = await self.call_api(
-            api_call.method, api_call.path, api_call.query, api_call.body, headers=dict(api_call.headers)
-        )
+        response = await self.make_call(api_call)
         if not response.is_success:
             groups = await self.form_groups(document)
             by_path, general = self.errors_of(response, groups)

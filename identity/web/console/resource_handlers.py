@@ -14,6 +14,7 @@ from identity.web.console.admin_forms import Arrangement
 from identity.web.console.forms import Options
 from identity.web.console.handlers import ConsoleHandler
 from identity.web.console.layouts import Action, Layout, Preset, Tab, member_of, with_member
+from identity.web.console.snippets import ApiCall
 from identity.web.endpoint import Reply
 from identity.web.internal_requests import InternalResponse
 
@@ -180,6 +181,10 @@ class FormHandler(ResourceHandler):
     def form_values(self) -> dict[str, list[str]]:
         """Return the fields of the form."""
         return super().form_values() if self.multipart is None else self.multipart
+
+    async def make_call(self, call: ApiCall) -> InternalResponse:
+        """Make the API call of a form as this administrator."""
+        return await self.call_api(call.method, call.path, call.query, call.body, headers=dict(call.headers))
 
     @property
     def preset(self) -> Preset | None:
