@@ -318,12 +318,8 @@ async def mail_server_faults(config: Config) -> list[str]:
     if not config.master_key_file.exists():
         return []
     vault = Vault(read_master_keys(config.master_key_file))
-    database = Database(config.mongodb.uri, config.mongodb.database)
-    try:
-        await database.check()
+    async with _connected(config) as database:
         tenants = await Stores(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
-    finally:
-        database.close()
     configured = [(one["emailConfiguration"], one["name"]) for one in tenants]
     servers = {mail.MailServer.of(settings): name for settings, name in configured if mail.is_configured(settings)}
     used = dict(list(servers.items())[:_MOST_MAIL_SERVERS])

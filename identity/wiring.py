@@ -191,8 +191,8 @@ def _pools_and_clients(config: Config) -> dict[str, Any]:
     return {
         "passwords": PasswordPool(),
         "sandbox": Sandbox(config.lambdas),
-        "federation": _federation(config),
-        "connector_clients": _connector_clients(config),
+        "federation": FederationClient(_client_for(config, config.identity_providers), config.identity_providers),
+        "connector_clients": ConnectorClients(_client_for(config, config.connectors), config.connectors),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
         "background_work": BackgroundWork(),
@@ -262,14 +262,6 @@ def _delivery(
     )
     waking = (wakeups, mail_wakeups, logout_wakeups, message_wakeups)
     return _Delivery(http, deliverer, *waking, every_webhook, bus, geoip)
-
-
-def _federation(config: Config) -> FederationClient:
-    return FederationClient(_client_for(config, config.identity_providers), config.identity_providers)
-
-
-def _connector_clients(config: Config) -> ConnectorClients:
-    return ConnectorClients(_client_for(config, config.connectors), config.connectors)
 
 
 def _client_keys(config: Config) -> ClientKeys:

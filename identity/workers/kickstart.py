@@ -56,7 +56,8 @@ async def run(services: Services, source: Source, base_url: str, local_url: str)
     Raises:
         StartupError: the file is invalid, or a request failed; the message has its number and the response.
     """
-    call = _own_call(services, base_url)
+    origin = Origin("127.0.0.1", "", new_id(), base_url)
+    call = Call(None, AnonymousCaller(name="kickstart"), services.clock.now(), origin)
     owner = new_id()
     state = await services.runtime.instance.claim_kickstart(owner, call.now)
     while state == "elsewhere":
@@ -157,9 +158,3 @@ async def _announce_success(services: Services, call: Call) -> None:
     event = Event("kickstart.success", {"instanceId": services.runtime.instance_id})
     finish = functools.partial(services.runtime.instance.finish_kickstart, "done")
     await services.bus.commit(call, Change([finish], after_commit=[event]))
-
-
-def _own_call(services: Services, base_url: str) -> Call:
-    return Call(
-        None, AnonymousCaller(name="kickstart"), services.clock.now(), Origin("127.0.0.1", "", new_id(), base_url)
-    )

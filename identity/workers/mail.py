@@ -24,16 +24,8 @@ class MailWorker(QueueWorker[Mail]):
     name = "mail"
     metric = ("identity_mail_attempts", "Conversations with mail servers by outcome")
 
-    def __init__(
-        self,
-        services: Services,
-        wakeups: Wakeups,
-        registry: prometheus_client.CollectorRegistry,
-        *,
-        stop_seconds: float = 10.0,
-    ) -> None:
-        """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
-        super().__init__(services, wakeups, registry, stop_seconds=stop_seconds)
+    def __init__(self, services: Services, wakeups: Wakeups, registry: prometheus_client.CollectorRegistry) -> None:
+        super().__init__(services, wakeups, registry)
         self._smtp = SmtpClient(services.config.email)
 
     def _job_queue(self) -> WorkQueue[Mail]:

@@ -59,23 +59,16 @@ class QueueWorker(abc.ABC, Generic[J]):
     """What a lane is, in event log messages."""
     metric: tuple[str, str]
     """Name and help text of the counter of attempts by outcome."""
+    _stop_seconds = 10.0
+    """The time that attempts in progress get to finish when the worker is stopped."""
 
-    def __init__(
-        self,
-        services: Services,
-        wakeups: Wakeups,
-        registry: prometheus_client.CollectorRegistry,
-        *,
-        stop_seconds: float = 10.0,
-    ) -> None:
-        """`stop_seconds` is the time that attempts in progress get to finish when the worker is stopped."""
+    def __init__(self, services: Services, wakeups: Wakeups, registry: prometheus_client.CollectorRegistry) -> None:
         self._services = services
         self._queue = self._job_queue()
         self._wakeups = wakeups
         self._limits = self._queue_limits()
         self._attempts = prometheus_client.Counter(*self.metric, ["outcome"], registry=registry)
         self._throttle = LogThrottle(_THROTTLE_SECONDS)
-        self._stop_seconds = stop_seconds
         self._held: collections.Counter[str] = collections.Counter()
         self._running: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
