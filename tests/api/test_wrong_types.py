@@ -136,17 +136,18 @@ async def client(service: app.Service, api: httpx.AsyncClient) -> AsyncIterator[
 
 
 def is_refused(service: app.Service, case: Case, body: Document) -> bool:
-    """Whether the schema alone refuses a body; to find the errors as well takes ten times as long."""
+    """Whether the schema alone refuses a body; each of its errors has a code and a message.
+
+    The errors are those of the body without defaults: to find them among all defaults takes ten times as long.
+    """
     shape = internals.schemas(service)[case.schema]
-    tidy = schemas.fill(shape.schema, schemas._tidied(shape.schema, copy.deepcopy(body)))
-    return not shape._prevalidator.accepts(tidy)
-
-
-def check_errors(service: app.Service, case: Case, body: Document) -> None:
-    """Assert that each error of a refused body has a code and a message."""
-    errors = internals.schemas(service)[case.schema].examine(copy.deepcopy(body))[1]
+    tidy = schemas._tidied(shape.schema, copy.deepcopy(body))
+    if shape._prevalidator.accepts(schemas.fill(shape.schema, copy.deepcopy(tidy))):
+        return False
+    errors = list(shape.errors(tidy))
     assert errors
     assert all(error.code.startswith("[") and error.message for error in errors)
+    return True
 
 
 REFUSED_TO_SEND = 10
@@ -177,8 +178,6 @@ async def test_wrong_values_are_400_or_accepted_and_never_500(service, client, c
         bodies = [(with_value(valid_document(case), steps, value), value) for value in VALUES[number % 3 :: 3]]
         refused = [one for one in bodies if is_refused(service, case, one[0])]
         sent = [one for one in bodies if one not in refused]
-        for body, _ in refused[:1]:
-            check_errors(service, case, body)
         for body, value in sent + (refused[:1] if number % REFUSED_TO_SEND == 0 else []):
             await attempt("PUT", own_path, body, f"{label} = {value!r:.40}")
         value = VALUES[number % len(VALUES)]
