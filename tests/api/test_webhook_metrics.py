@@ -33,9 +33,12 @@ class Metrics:
         return (await self._read()).get(name, 0) - self._before.get(name, 0)
 
     async def wait_for(self, *names: str) -> None:
-        """Wait until each of these has increased."""
+        """Wait until each of these has increased; the page has more series with every test before, and is read once."""
         async with asyncio.timeout(20):
-            while not all([await self.moved(name) >= 1 for name in names]):
+            while True:
+                page = await self._read()
+                if all(page.get(name, 0) - self._before.get(name, 0) >= 1 for name in names):
+                    return
                 await asyncio.sleep(0.05)
 
     async def families(self) -> set[str]:
