@@ -99,7 +99,7 @@ async def test_estimate_of_strength_is_fast_for_any_length(chromium, rp, length)
         "return performance.now() - begin; })",
         length,
     )
-    assert milliseconds < 1000
+    assert milliseconds < 10_000  # an estimate that is not linear takes minutes
 
 
 async def test_pages_stay_small(rp, browser):
