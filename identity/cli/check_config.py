@@ -89,7 +89,8 @@ def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the tenants that share an issuer."""
     for duplicate in duplicates:
         tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
-        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants}; give each tenant its own issuer"
+        yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants};"
+        yield "  relying parties cannot distinguish their tokens by issuer"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -127,7 +127,8 @@ def _issuers(api: Api) -> Iterator[Finding]:
     tenants = api.get("/api/tenant")["tenants"]
     for shared in duplicate_issuers(tenants):
         names = ", ".join(tenant["name"] for tenant in shared["tenants"])
-        yield Finding("fault", "issuers", f"{shared['issuer']} is the issuer of {names}", "Give each tenant its own.")
+        remedy = "Give each its own issuer if their relying parties have to distinguish them."
+        yield Finding("warning", "issuers", f"{shared['issuer']} is the issuer of {names}", remedy)
     for tenant in tenants[:_MOST_TENANTS]:
         yield _issuer(api, tenant)
     if len(tenants) > _MOST_TENANTS:

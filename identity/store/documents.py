@@ -28,7 +28,15 @@ from identity.instants import from_datetime
 from identity.store import document_queries, mongo
 from identity.store.cache import Cache, CacheCounts, ChangeStreamStatus
 from identity.store.document_queries import DocumentLookups, DocumentTotals
-from identity.store.mongo import BULK_SECONDS, TTL_INDEX, Collection, Database, Session, duplicates
+from identity.store.mongo import (
+    BULK_SECONDS,
+    TTL_INDEX,
+    Collection,
+    Database,
+    Session,
+    drop_obsolete_index,
+    duplicates,
+)
 from identity.store.sealed_members import SealedMembers
 from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
@@ -107,8 +115,13 @@ class Documents:
         return search_indexes.of_searches(self.searches, self.unique, tenant_scoped=self._tenant_scoped)
 
     async def ensure_indexes(self) -> None:
-        """Create missing indexes."""
-        await self._collection.create_indexes(self.indexes())
+        """Create missing indexes, and drop unique ones of earlier releases, which would reject valid documents."""
+        models = self.indexes()
+        await self._collection.create_indexes(models)
+        declared = {model.document["name"] for model in models}
+        for name, index in (await self._collection.index_information()).items():
+            if index.get("unique") and name not in declared:
+                await drop_obsolete_index(self._collection, name)
         if self._has_suffixes:
             await self._add_suffixes()
 

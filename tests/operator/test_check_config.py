@@ -83,8 +83,7 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     issuer = f"https://shared-{made[0]['id']}.example.com"
     tenants, shared = internals.store(service, "tenants"), []
     for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
-        change = {"$set": {"issuer": name}, "$unset": {"private": ""}}
-        await tenants.update(None, {"_id": tenant["id"]}, change)
+        await tenants.update(None, {"_id": tenant["id"]}, {"$set": {"issuer": name}})
         shared.append({"tenantId": tenant["id"], "name": tenant["name"]})
     settings = internals.config(service).mongodb
     stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}

@@ -84,6 +84,8 @@ async def verify(
     if not accepts_exchanged and _is_exchanged(verified):
         raise InvalidToken("access_token_invalid", "An exchanged access token is not accepted here.")
     tenant_id = TenantId(verified.tenant["id"])
+    if call.tenant_id not in {None, tenant_id}:
+        raise InvalidToken("access_token_invalid", "The access token belongs to another tenant.")
     user = await active_users.get_active_user(services, tenant_id, verified.claims["sub"], call.now, InvalidToken)
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidToken("access_token_invalid", "The access token was revoked.")

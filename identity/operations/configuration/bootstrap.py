@@ -26,14 +26,13 @@ from identity.operations.configuration import (
     integrations,
     keys,
     system_configuration,
-    tenant_issuers,
     tenants,
     themes,
 )
 from identity.operations.connectors import connectors
 from identity.operations.forms import default_forms
 from identity.operations.lambdas import lambdas
-from identity.operations.objects import crud, key_references, references, subresources
+from identity.operations.objects import crud, key_references, subresources
 from identity.services import Services
 from identity.store.documents import Documents
 
@@ -101,7 +100,6 @@ async def _add_roles(services: Services, call: Call, application: Document) -> N
 
 async def _migrate(services: Services) -> None:
     """Migrate documents of earlier versions."""
-    await tenant_issuers.reserve_existing(services)
     await _rename(services.configuration.themes, None, theme_rules.DEFAULT_ID, *_THEME_NAMES)
     await _rename(
         services.configuration.applications,
@@ -109,7 +107,6 @@ async def _migrate(services: Services) -> None:
         ADMINISTRATOR_APPLICATION_ID,
         *_APPLICATION_NAMES,
     )
-    await references.record_key_usage(services)
 
 
 async def _rename(documents: Documents, tenant_id: TenantId | None, object_id: str, former: str, name: str) -> None:

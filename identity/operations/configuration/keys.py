@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from identity.call import Call, Document
-from identity.domain.configuration import key_usage
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Invalid
 from identity.ids import new_id
@@ -79,7 +78,7 @@ async def generate_for_tenant(call: Call, tenant: Document) -> Document:
     """Generate the signing key of a new tenant, which no other tenant may use, without storing it."""
     requested = {"algorithm": "RS256", "length": 2048}
     generated = await material.generate(requested, tenant["issuer"], call.now)
-    private = {"tenantId": tenant["id"], "usage": key_usage.TOKENS}
+    private = {"tenantId": tenant["id"]}
     key_id = new_id()
     name = f"Signing key of tenant {tenant['id']} ({key_id})"
     return {**generated, "name": name, "id": key_id, **crud.creation_instants(call.now), "private": private}

@@ -15,7 +15,7 @@ from identity.domain.objects.stored_credentials import Credential
 from identity.errors import FieldError, Invalid, NotFound, Unauthorized
 from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
-from identity.operations.configuration import ip_access_control_lists, keys, object_copies, tenant_issuers
+from identity.operations.configuration import ip_access_control_lists, keys, object_copies
 from identity.operations.connectors import connectors
 from identity.operations.forms import forms
 from identity.operations.lambdas import lambdas
@@ -26,11 +26,7 @@ from identity.operations.user_actions import user_actions
 from identity.services import Services
 from identity.store.mongo import Write
 
-UNIQUE = (
-    Unique("name", ("name",), "tenant.name"),
-    # Sparse: tenants that shared an issuer before issuers were unique keep it until they change it.
-    Unique("issuer", ("private.issuer",), "tenant.issuer", sparse=True),
-)
+UNIQUE = (Unique("name", ("name",), "tenant.name"),)
 SEALED = ("emailConfiguration.password", "captchaConfiguration.secretKey")
 CREDENTIALS = (
     Credential(
@@ -54,13 +50,10 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     document["state"] = "Active" if stored is None else stored["state"]
     if stored is not None:
         _keep_keys(document, stored)
-    document.setdefault(
-        "issuer", tenant_issuers.default_issuer(call, document["id"]) if stored is None else stored["issuer"]
-    )
-    document["private"] = tenant_issuers.private_with_reservation(document, stored)
+    document.setdefault("issuer", _default_issuer(call, document["id"]) if stored is None else stored["issuer"])
     document = tenant_rules.normalize(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = tenant_rules.problems(document)
-    errors += tenant_issuers.change_problems(call, document, stored)
+    errors += _issuer_problems(call, document, stored)
     errors += await key_references.problems(services, call, document, stored, "tenant.jwtConfiguration")
     errors += await key_references.strict_tenant_problems(services, document, stored)
     hashing = document["passwordEncryptionConfiguration"]
@@ -85,6 +78,19 @@ async def _connector_problems(services: Services, tenant: Document) -> list[Fiel
     return errors
 
 
+def _default_issuer(call: Call, tenant_id: str) -> str:
+    """Return the default issuer of a new tenant: the URL of its published metadata."""
+    return f"{call.origin.base_url}/{tenant_id}"
+
+
+def _issuer_problems(call: Call, document: Document, stored: Document | None) -> list[FieldError]:
+    """Return an error if a tenant-scoped caller changes the issuer, by which relying parties identify the tenant."""
+    if stored is None or call.caller.tenant_id is None or document["issuer"] == stored["issuer"]:
+        return []
+    message = "The [tenant.issuer] can be changed with an API key that is not assigned to a tenant."
+    return [FieldError.of("notAllowed", "tenant.issuer", message)]
+
+
 def _newly_enabled(document: Document, stored: Document | None) -> list[str]:
     """Return the events that the tenant newly enables."""
     earlier = {} if stored is None else stored["eventConfiguration"]["events"]
@@ -100,11 +106,8 @@ async def _commit(
     if stored is None:
         await services.runtime.database.execute(await _with_signing_key(services, call, tenant, writes))
         return
-    private = tenant_issuers.reservation(tenant)
     rotation = await key_references.of_tenant(services, tenant, stored)
-    await key_references.commit(
-        services, call.within(TenantId(tenant["id"])), tenant, rotation, writes, private=private
-    )
+    await key_references.commit(services, call.within(TenantId(tenant["id"])), tenant, rotation, writes)
 
 
 async def _with_signing_key(

@@ -161,15 +161,13 @@ async def commit(
     document: Document,
     rotation: Rotation,
     writes: Sequence[Write],
-    *,
-    private: Document | None = None,
 ) -> None:
     """Commit a changed object with its rotation, and return when the rotation is in force.
 
-    The last of the writes stores the object; `private` has further private members that it keeps.
+    The last of the writes stores the object.
     """
     *checks, replace = writes
-    rotate = functools.partial(_rotate, services, document, rotation, private or {}, replace)
+    rotate = functools.partial(_rotate, services, document, rotation, replace)
     await services.bus.commit(call, Change([*checks, rotate], before_commit=rotation.before_commit))
     await in_force(services, document["private"])
 
@@ -178,12 +176,11 @@ async def _rotate(
     services: Services,
     document: Document,
     rotation: Rotation,
-    private: Document,
     replace: Write,
     session: Session | None,
 ) -> None:
     """Store an object whose rotation begins with this write."""
-    document["private"] = rotation.private_at(services.clock.now()) | private
+    document["private"] = rotation.private_at(services.clock.now())
     await replace(session)
 
 

@@ -7,14 +7,11 @@ that deletes it removes it. MongoDB lets one of two concurrent transactions comm
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import structlog
 
 from identity.call import Document
 from identity.domain.configuration import key_usage
-from identity.domain.configuration.key_usage import MIXED, USAGES
 from identity.domain.configuration.reference_table import TABLE, Reference
 from identity.domain.objects.resource_definition import Resource
 from identity.errors import FieldError, Invalid
@@ -22,8 +19,6 @@ from identity.instants import Instant
 from identity.services import Services
 from identity.store.mongo import Session, Write
 from identity.tokens.signing_keys import CLIENT_SECRET_KEYS
-
-_log = structlog.get_logger(__name__)
 
 
 async def problems(
@@ -95,75 +90,33 @@ async def require_unreferenced(
                 raise Invalid.field("inUse", resource.id_name, message)
 
 
-async def is_key_referenced(
-    services: Services,
-    key_id: str,
-    now: Instant,
-    collections: Collection[str] = tuple(USAGES),
-    session: Session | None = None,
-) -> bool:
-    """Return whether a document of the collections refers to the key."""
+async def is_key_referenced(services: Services, key_id: str, now: Instant) -> bool:
+    """Return whether a document refers to the key."""
     for row in TABLE:
-        if row.target == "keys" and row.source in collections:
+        if row.target == "keys":
             where = _referring_to(row, key_id, now)
-            if await services.runtime.collections[row.source].count_across_tenants(where, 1, session):
+            if await services.runtime.collections[row.source].count_across_tenants(where, 1):
                 return True
     return False
-
-
-async def record_key_usage(services: Services) -> None:
-    """Record the purpose of keys that were stored before purposes were recorded. Safe to repeat."""
-    now = services.clock.now()
-    async for key in services.configuration.keys.iterate(None, {"private.usage": {"$exists": False}}):
-        if key["id"] in CLIENT_SECRET_KEYS:
-            continue
-        found = {
-            usage
-            for collection, usage in USAGES.items()
-            if await is_key_referenced(services, key["id"], now, (collection,))
-        }
-        if not found:
-            continue
-        usage = found.pop() if len(found) == 1 else MIXED
-        if usage == MIXED:
-            _log.warning("a key serves more than one purpose: assign a key of its own to each", key_id=key["id"])
-        where = {"_id": key["id"], "private.usage": {"$exists": False}}
-        await services.configuration.keys.update(None, where, {"$set": {"private.usage": usage}})
 
 
 async def _assign_key(
     services: Services, resource: Resource, document: Document, key_id: str, members: list[str], session: Session
 ) -> None:
-    """Record the purpose of a key. Raises Invalid for a key of another tenant or purpose."""
-    tenant_id = document["id"] if resource.collection == "tenants" else document.get("tenantId")
-    if not await _may_assign_key(services, resource.collection, members, tenant_id, key_id, session):
-        path = f"{resource.name}.{members[0]}"
-        message = f"The [{path}] names a key that belongs to another tenant or serves another purpose."
-        raise Invalid.field("invalid", path, message)
-
-
-async def _may_assign_key(
-    services: Services, collection: str, members: list[str], tenant_id: str | None, key_id: str, session: Session
-) -> bool:
-    """Record the purpose of a key if it may serve it; return False otherwise."""
+    """Record that a document names a key. Raises Invalid for a key that was generated for another tenant."""
     key = await services.configuration.keys.find(None, key_id, session)
-    if key is None or key_id in CLIENT_SECRET_KEYS:
-        return key is not None
-    if key_usage.owner(key) not in {None, tenant_id}:
-        return False
-    if all(key_usage.only_verifies(collection, member, key) for member in members):
-        return True
-    new_usage, old_usage = USAGES[collection], key_usage.usage(key)
+    if key_id in CLIENT_SECRET_KEYS:
+        return
+    tenant_id = document["id"] if resource.collection == "tenants" else document.get("tenantId")
+    if key is None or key_usage.owner(key) not in {None, tenant_id}:
+        path = f"{resource.name}.{members[0]}"
+        raise Invalid.field("invalid", path, f"The [{path}] names a key that was generated for another tenant.")
     now = services.clock.now()
-    if old_usage == new_usage and await _is_published(services, tenant_id, key_id, now, session):
-        # Writing the key again would make every process read it again.
-        return True
-    others = [other for other, usage in USAGES.items() if usage != new_usage]
-    if old_usage not in {None, new_usage} and await is_key_referenced(services, key_id, now, others, session):
-        return False
-    change = {"private.usage": new_usage, "private.assignedInstant": now}
-    await services.configuration.keys.update(None, {"_id": key_id}, {"$set": change}, session)
-    return True
+    # Writing the key again would make every process read it again.
+    is_published = await _is_published(services, tenant_id, key_id, now, session)
+    if resource.collection != "identity_providers" and not is_published:
+        change = {"$set": {"private.assignedInstant": now}}
+        await services.configuration.keys.update(None, {"_id": key_id}, change, session)
 
 
 async def _is_published(services: Services, tenant_id: str | None, key_id: str, now: Instant, session: Session) -> bool:

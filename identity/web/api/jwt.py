@@ -43,7 +43,7 @@ class PublicKeyHandler(ApiHandler):
 class ValidateHandler(LoginApiHandler):
     """Validation of access tokens."""
 
-    @endpoint(access=Access.BEARER, tenancy=Tenancy.BY_OPERATION, answer="api/jwt-validate.response.json")
+    @endpoint(access=Access.BEARER, tenancy=Tenancy.AS_NAMED, answer="api/jwt-validate.response.json")
     async def get(self, call: Call) -> Reply:
         """Retrieve the claims of the access token."""
         return Reply({"jwt": await token_api.validate(self.services, call, self.token())})
