@@ -18,6 +18,8 @@ from identity.cli import exit_codes
 from identity.cli.api import Api, ApiError, Json
 from identity.cli.connection import with_api
 from identity.cli.output import Output, instant
+from identity.domain.configuration import administrator_roles
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.configuration.tenants import duplicate_issuers
 
 _DAY_MILLISECONDS: Final = 86_400_000
@@ -26,6 +28,7 @@ _SKEW_SECONDS: Final = 5
 _SLOW_MILLISECONDS: Final = 500
 _MOST_TENANTS: Final = 25
 _MOST_WEBHOOKS: Final = 100
+_MOST_USERS: Final = 500
 
 Level = Literal["ok", "warning", "fault"]
 
@@ -176,6 +179,18 @@ def _webhooks(api: Api) -> Iterator[Finding]:
     yield Finding("ok", "webhooks", f"{len(webhooks)} webhooks")
 
 
+def _administrators(api: Api) -> Iterator[Finding]:
+    query = f"registrations.applicationId:{ADMINISTRATOR_APPLICATION_ID}"
+    found = api.send("POST", "/api/user/search", {"search": {"queryString": query, "numberOfResults": _MOST_USERS}})
+    unnamed = [user["id"] for user in found["users"] if administrator_roles.lacks_tenant(user)]
+    for user_id in unnamed:
+        text = f"the user {user_id} has the role tenant-admin, but no data.tenantId in the registration"
+        remedy = "Set data.tenantId of the registration to the tenant; without it the role permits nothing."
+        yield Finding("warning", "administrators", text, remedy)
+    if not unnamed:
+        yield Finding("ok", "administrators", f"{found['total']} registrations")
+
+
 def _recent_errors(api: Api) -> Iterator[Finding]:
     since = round(time.time() * 1000) - _DAY_MILLISECONDS
     criteria = {"type": "Error", "start": since, "numberOfResults": 1}
@@ -188,4 +203,4 @@ def _recent_errors(api: Api) -> Iterator[Finding]:
         yield Finding("ok", "recent errors", "no error in the event log within a day")
 
 
-_CHECKS: Final = (_health, _transport, _version, _stores, _issuers, _keys, _webhooks, _recent_errors)
+_CHECKS: Final = (_health, _transport, _version, _stores, _issuers, _keys, _webhooks, _administrators, _recent_errors)

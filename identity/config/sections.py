@@ -253,6 +253,19 @@ class Console:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ConsoleEmail:
+    """The mail server for mails to administrators; without a host they get none."""
+
+    host: str | None
+    port: int
+    security: str
+    username: str | None
+    password: Secret | None
+    from_email: str
+    from_name: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
     """Automatic entries of the audit log."""
 
@@ -313,6 +326,7 @@ class Config:
     api_keys: ApiKeys
     audit: Audit
     console: Console
+    console_email: ConsoleEmail
     logging: Logging
     metrics: Metrics
     tracing: Tracing

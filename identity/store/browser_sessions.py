@@ -21,8 +21,9 @@ _CLIENT = "client:"
 class SsoSession:
     """The login of a browser; `client_ids` are the applications that participate.
 
-    `second_factor` is the method of the second factor, empty without one. `remaining_ms` is the time until the idle
-    timeout and is set only for listed sessions.
+    `second_factor` is the method of the second factor, empty without one. `realm` is that of the console for a session
+    that a login to it started, else empty. `remaining_ms` is the time until the idle timeout and is set only for listed
+    sessions.
     """
 
     session_id: str
@@ -32,6 +33,7 @@ class SsoSession:
     is_persistent: bool
     client_ids: frozenset[str] = frozenset()
     second_factor: str = ""
+    realm: str = ""
     remaining_ms: int = dataclasses.field(default=0, compare=False)
 
 
@@ -50,6 +52,7 @@ class SsoSessions(RedisStore):
             "type": session.authentication_type,
             "persistent": str(int(session.is_persistent)),
             "second": session.second_factor,
+            "realm": session.realm,
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         await self._touch(tenant_id, secret, idle_seconds, *itertools.chain.from_iterable(fields.items()))
@@ -142,6 +145,7 @@ def _session(fields: Mapping[str, str]) -> SsoSession | None:
         fields["persistent"] == "1",
         frozenset(name.removeprefix(_CLIENT) for name in fields if name.startswith(_CLIENT)),
         fields.get("second", ""),
+        fields.get("realm", ""),
         int(fields.get("left", "0")),
     )
 

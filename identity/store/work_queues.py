@@ -192,13 +192,17 @@ class WorkQueue(abc.ABC, Generic[J]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail to be sent; `recipients` are those to whom it has not been delivered yet."""
+    """A mail to be sent; `recipients` are those to whom it has not been delivered yet.
+
+    `by_console_server`: the mail server of the console sends it, not that of the tenant.
+    """
 
     job_id: str
     tenant_id: TenantId
     sender: str
     recipients: tuple[str, ...]
     message: bytes = dataclasses.field(repr=False)
+    by_console_server: bool = False
 
     @property
     def lane(self) -> str:
@@ -213,11 +217,14 @@ class Mails(WorkQueue[Mail]):
     lane_member = "tenantId"
 
     def _content(self, job: Mail) -> Document:
-        return {"sender": job.sender, "recipients": job.recipients, "message": job.message.decode("ascii")}
+        message = job.message.decode("ascii")
+        content: Document = {"sender": job.sender, "recipients": job.recipients, "message": message}
+        return {**content, "console": True} if job.by_console_server else content
 
     def _job(self, row: Document, content: Document) -> Mail:
         recipients, message = tuple(content["recipients"]), content["message"].encode("ascii")
-        return Mail(row["_id"], TenantId(row["tenantId"]), content["sender"], recipients, message)
+        is_console = content.get("console", False)
+        return Mail(row["_id"], TenantId(row["tenantId"]), content["sender"], recipients, message, is_console)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

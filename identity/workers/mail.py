@@ -1,4 +1,4 @@
-"""The mail worker: sends queued mails by the mail server of their tenant."""
+"""The mail worker: sends queued mails by the mail server of their tenant, or of the console."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import prometheus_client
 
 from identity.call import Document
 from identity.domain.webhooks.retry_schedule import RetrySchedule
+from identity.operations.groups import administrator_realm
 from identity.operations.objects import event_logs
 from identity.outbound.mail import MailServer, SmtpClient, SmtpResult
 from identity.services import Services
@@ -43,6 +44,8 @@ class MailWorker(QueueWorker[Mail]):
         tenant = await self._services.configuration.tenants.find_cached(None, mail.tenant_id)
         if tenant is None:
             return None
+        if mail.by_console_server:
+            tenant = administrator_realm.of_tenant(self._services, tenant)
         configuration = tenant["emailConfiguration"]
         result = await self._smtp.send(MailServer.of(configuration), mail.sender, mail.recipients, mail.message)
         await self._log_attempt(lease, configuration, result)

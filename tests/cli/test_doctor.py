@@ -10,6 +10,7 @@ import pytest
 
 from identity.cli import exit_codes
 from tests import webhooks
+from tests.console import administrator
 from tests.operator.processes import run
 from tests.ports import free_port
 
@@ -46,6 +47,14 @@ async def test_shared_issuer_is_a_warning(identity, api, tenant):
     ]
     for one in (tenant, other):
         await api.delete(f"/api/tenant/{one['id']}")
+
+
+@pytest.mark.requirement("console-25", "ship-16")
+async def test_tenant_administrator_without_a_tenant_is_found(identity, api):
+    user = await administrator.make(api, "tenant-admin", data={})
+    found = [one for one in (await identity("doctor", "--json")).json if user["id"] in one["text"]]
+    assert [(one["level"], one["check"]) for one in found] == [("warning", "administrators")]
+    await api.delete(f"/api/user/{user['id']}", params={"hardDelete": "true"})
 
 
 @pytest.mark.requirement("ship-16")

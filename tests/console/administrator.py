@@ -119,6 +119,8 @@ async def make(
     """A user of the default tenant with these roles of the administrators' application."""
     user = {"email": f"{new_id()}@example.com", "password": PASSWORD, "firstName": "Ada", "lastName": "Lovelace"}
     user |= {"encryptionScheme": "salted-hmac-sha256", "factor": 1}
+    if data is None and "tenant-admin" in roles:
+        data = {"tenantId": tenant_id}
     registration = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": list(roles), "data": dict(data or {})}
     answer = await api.post(
         "/api/user/registration",

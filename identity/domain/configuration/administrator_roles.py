@@ -23,7 +23,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     USER_MANAGER: "May manage the users of every tenant",
     DEVELOPER: "May manage applications, keys, webhooks and identity providers",
     AUDITOR: "May read everything except secrets, and change nothing",
-    TENANT_ADMIN: "May manage the tenant that data.tenantId of the registration names, else the user's own",
+    TENANT_ADMIN: "May manage the tenant that data.tenantId of the registration names",
 }
 
 _ALIASES: Final = {"user_manager": USER_MANAGER}
@@ -55,7 +55,8 @@ class Authority:
 def of_user(user: Document) -> Authority | None:
     """Return the authority of a user whose registration has the roles of its groups; None without any.
 
-    A role for every tenant takes precedence over `tenant-admin`, which restricts all permissions to one tenant.
+    A role for every tenant takes precedence over `tenant-admin`, which restricts all permissions to the tenant that
+    `data.tenantId` of the registration names, and grants nothing without one.
     """
     registration = registration_of(user)
     if registration is None:
@@ -66,10 +67,15 @@ def of_user(user: Document) -> Authority | None:
     if granted := _merged(roles):
         return Authority(granted)
     if TENANT_ADMIN in roles:
-        named = registration.get("data", {}).get("tenantId")
-        tenant_id = user["tenantId"] if named is None else parse_id(named)
+        tenant_id = parse_id(registration.get("data", {}).get("tenantId"))
         return None if tenant_id is None else Authority({}, tenant_id)
     return None
+
+
+def lacks_tenant(user: Document) -> bool:
+    """Return whether a user with the role `tenant-admin` has no authority, because no tenant is named."""
+    registration = registration_of(user)
+    return registration is not None and TENANT_ADMIN in registration["roles"] and of_user(user) is None
 
 
 def of_caller(caller: ApiKeyCaller) -> Authority:

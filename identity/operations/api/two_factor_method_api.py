@@ -64,6 +64,7 @@ async def get_subject(services: Services, call: Call, token: str | None, user_id
     else:
         bearer = await bearer_tokens.verify(services, call, token)
         bearer.require_usable_for()
+        await bearer_tokens.require_own_account(services, bearer)
         if user_id not in {None, bearer.user["id"]}:
             raise NotFound
         user_id, tenant_id = bearer.user["id"], TenantId(bearer.user["tenantId"])

@@ -38,6 +38,7 @@ from identity.errors import (
 )
 from identity.operations.authorization import (
     account_logins,
+    administrator_logins,
     authorization_responses,
     console_callback,
     current_logins,
@@ -216,6 +217,7 @@ async def continue_with_login(
     """
     client = verified_client.client
     await current_logins.require_expected(services, request, new_login.user["id"])
+    new_login = dataclasses.replace(new_login, realm=administrator_logins.realm_of(client, new_login))
     secret, session = await sso_sessions.begin(
         services, call, client.tenant, new_login, client_id=client.client_id, replacing=browser.sso_secret
     )
@@ -230,7 +232,12 @@ async def step_up(
     """Add a second factor to the session. Its secret changes, which prevents session fixation."""
     session = current.session
     new_login = NewLogin(
-        current.user, session.authentication_type, session.is_persistent, session.auth_instant, second_factor
+        current.user,
+        session.authentication_type,
+        session.is_persistent,
+        session.auth_instant,
+        second_factor,
+        realm=session.realm,
     )
     secret, session = await sso_sessions.begin(
         services, call, client.tenant, new_login, client_id=client.client_id, replacing=browser.sso_secret
@@ -249,6 +256,10 @@ async def proceed(
 
     Raises OAuth2Error, including the error by which `prompt=none` replaces a page.
     """
+    if not administrator_logins.may_use(verified_client.client, current.session):
+        if request.forbids_pages:
+            raise administrator_logins.login_required()
+        return LoginPage(verified_client.client, users.primary_login_id(current.user))
     if requires_step_up(verified_client.client, request, current.user, current.session.second_factor):
         step_up_required = login_outcomes.SecondFactorRequired(current.user)
         return await _interrupt(services, call, verified_client, request, current, step_up_required)
@@ -291,6 +302,7 @@ async def respond(
     A request with a `user_code` first leads to the device page; `device` is the grant that the user approved there.
     """
     client, given = verified_client.client, verified_client.given
+    administrator_logins.require_usable(client, current.session)
     _require_features(services, verified_client, request)
     if request.user_code is not None and device is None:
         return await device_approvals.request_approval(services, verified_client, request, current)

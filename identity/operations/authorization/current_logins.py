@@ -10,6 +10,7 @@ from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.login.login_outcomes import Authenticated, is_password_outdated
 from identity.errors import LoginRequired
+from identity.operations.authorization import administrator_logins
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
@@ -32,7 +33,7 @@ async def find(
         return None
     if not await _is_requested_user(services, request, session.user_id):
         return None
-    user = await _find_active_user(services, call, client, session)
+    user = await _find_user(services, call, client, session)
     if user is None:
         return None
     if client.client_id not in session.client_ids:
@@ -49,7 +50,7 @@ async def restore(
         session = await sso_sessions.find(services, client.tenant, browser.sso_secret)
     if session is None or session.session_id != login.session.session_id:
         return None
-    user = await _find_active_user(services, call, client, session)
+    user = await _find_user(services, call, client, session)
     if user is None:
         return None
     if not login.has_sso_session and is_password_outdated(user, session.authentication_type, session.auth_instant):
@@ -65,7 +66,7 @@ async def find_session(
     session = await sso_sessions.find(services, client.tenant, browser.sso_secret)
     if session is None or session_id not in {None, session.session_id}:
         return None
-    user = await _find_active_user(services, call, client, session)
+    user = await _find_user(services, call, client, session)
     return None if user is None else await _current_login(services, call, client, session, user, browser)
 
 
@@ -75,12 +76,15 @@ async def require_expected(services: Services, request: AuthorizationRequest, us
         raise LoginRequired("authentication_required", "Another user logged in than the one the request names.")
 
 
-async def _find_active_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
+async def _find_user(services: Services, call: Call, client: Client, session: SsoSession) -> Document | None:
+    """Return the user of a session, if active and if the session may be used for a login to the client."""
+    if not administrator_logins.may_use(client, session):
+        return None
     request_facts.note_user(session.user_id)
     user = await services.directory.users.find_cached(client.tenant_id, session.user_id)
     if user is None or not user["active"] or (user.get("expiry") or call.now + 1) <= call.now:
         return None
-    return user
+    return user if await administrator_logins.may_sign_in(services, session, user) else None
 
 
 async def _current_login(

@@ -25,7 +25,7 @@ from identity.ids import Secret, TenantId, fingerprint, same_secret
 from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
-from identity.operations.groups import administrators
+from identity.operations.groups import administrator_realm, administrators
 from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
 from identity.operations.login import password_login
 from identity.operations.login.login_side_effects import LoginSideEffects
@@ -181,9 +181,11 @@ async def send_to(
     The email is sent in the background, so that the response time does not reveal whether the user exists. Raises
     Invalid if the application disables passwordless logins, and Unavailable over the rate limit.
     """
-    template = _require_template(client)
+    template: str | BuiltinMail | None = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
     user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, user_rules.LOGIN_ID_TYPES)
+    if user is not None and await administrators.is_administrator(services, user):
+        client, template = _in_realm(services, client)
     owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     started = await begin(services, client, owner, state=state)
@@ -281,7 +283,9 @@ async def _send_code(services: Services, call: Call, code: str) -> None:
         if stored is None or (user is None and not is_decoy):
             raise Invalid.field("invalid", "code", "The [code] is unknown, expired or was used.")
     client = await _get_client(services, stored.tenant_id, stored.document["applicationId"])
-    template = _require_template(client)
+    template: str | BuiltinMail | None = _require_template(client)
+    if user is not None and await administrators.is_administrator(services, user):
+        client, template = _in_realm(services, client)
     await message_limits.count_message(services, client.tenant, "sendPasswordless", stored.owner)
     if user is None:
         return
@@ -301,10 +305,13 @@ async def _send_email(
     client: Client,
     user: Document,
     started: StartedLogin,
-    template: str | BuiltinMail,
+    template: str | BuiltinMail | None,
     state: Document | None,
 ) -> None:
     """Record the address that the code is sent to, and send the email."""
+    if template is None:
+        await event_logs.record(services, call.within(client.tenant_id), "Error", administrator_realm.NO_MAIL_SERVER)
+        return
     one_time_code = started.one_time_code
     document = {
         "applicationId": client.client_id,
@@ -363,6 +370,17 @@ def _find_template(client: Client) -> str | BuiltinMail | None:
     if found is None and mail_messages.has_mail_server(client.tenant):
         return BuiltinMail("loginCode" if uses_one_time_code(client) else "loginLink")
     return found
+
+
+def _in_realm(services: Services, client: Client) -> tuple[Client, BuiltinMail | None]:
+    """Return the client of a login of an administrator, and its mail: with the settings of the console's realm.
+
+    Otherwise a tenant's template or mail server would read the code, or its generator make one that can be guessed.
+    """
+    client = dataclasses.replace(client, tenant=administrator_realm.of_tenant(services, client.tenant))
+    if not mail_messages.has_mail_server(client.tenant):
+        return client, None
+    return client, BuiltinMail("loginCode" if uses_one_time_code(client) else "loginLink")
 
 
 def _disabled(message: str) -> Invalid:

@@ -12,6 +12,7 @@ from identity.call import Call
 from identity.errors import InvalidToken
 from identity.operations.authorization import authorization
 from identity.operations.clients import bearer_tokens
+from identity.operations.groups import administrators
 from identity.operations.login_transactions.authorization_steps import Browser, NewLogin, VerifiedClient
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
@@ -22,8 +23,8 @@ async def bootstrap(
 ) -> Browser:
     """Return the browser with a session of the token's user; unchanged if it has one, or the request forces a login.
 
-    Raises InvalidToken for a token that is invalid, of another tenant, of a third party, or bound to a key, and
-    OAuth2Error for an invalid request.
+    Also unchanged for an administrator, who signs in with credentials. Raises InvalidToken for a token that is invalid,
+    of another tenant, of a third party, or bound to a key, and OAuth2Error for an invalid request.
     """
     tenant = verified_client.client.tenant
     is_enabled = (
@@ -36,6 +37,8 @@ async def bootstrap(
     if bearer.token.tenant["id"] != verified_client.client.tenant_id:
         raise InvalidToken("access_token_invalid", "The access token is of another tenant.")
     bearer.require_usable_for()
+    if await administrators.is_administrator(services, bearer.user):
+        return browser
     auth_instant = bearer.auth_instant
     if request.forces_login or (request.max_age is not None and call.now - auth_instant > request.max_age * 1000):
         return browser

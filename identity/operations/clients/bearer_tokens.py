@@ -12,6 +12,7 @@ from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.clients import active_users, clients, dpop_proofs
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
+from identity.operations.groups import administrators
 from identity.services import Services
 from identity.tokens import client_certificates
 from identity.tokens.issuer import VerifiedToken
@@ -54,6 +55,16 @@ class Bearer:
             raise InvalidToken(
                 "access_token_invalid", "The access token of a third party is valid for that application only."
             )
+
+
+async def require_own_account(services: Services, bearer: Bearer) -> None:
+    """Raise InvalidToken for an administrator: the token does not authorize a change of the credentials.
+
+    Tokens are signed with keys of the tenant, which others may import, and lambdas of the tenant write their claims.
+    """
+    if await administrators.is_administrator(services, bearer.user):
+        message = "Administrators change their credentials on the account page of the console, /account."
+        raise InvalidToken("access_token_invalid", message)
 
 
 async def verify(

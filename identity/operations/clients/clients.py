@@ -13,6 +13,7 @@ from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 from identity.errors import FieldError, Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
+from identity.operations.groups import administrator_realm
 from identity.services import Services
 from identity.tokens.issuer import FindClient
 
@@ -69,7 +70,7 @@ class UnknownClientError(InvalidRequest):
 
 
 async def get_client(services: Services, hints: TenantHints, client_id: str | None) -> Client:
-    """Return the client of a request with its tenant.
+    """Return the client of a request with its tenant; that of the console has the settings of its realm.
 
     Raises InvalidRequest for an unknown tenant, for another tenant than the client's, and for a missing client_id;
     UnknownClientError for a client that does not exist or is inactive.
@@ -80,7 +81,8 @@ async def get_client(services: Services, hints: TenantHints, client_id: str | No
     application = await _get_application(services, client_id)
     if named is None and application["universalConfiguration"].get("universal"):
         raise InvalidRequest("missing_tenant_id", "The request is missing a required parameter: tenantId.")
-    return Client(await get_tenant(services, named, client_id, application), application)
+    tenant = await get_tenant(services, named, client_id, application)
+    return Client(administrator_realm.of_application(services, tenant, application), application)
 
 
 async def get_tenant(services: Services, named: Document | None, client_id: str, client: Document) -> Document:

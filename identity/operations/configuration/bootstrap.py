@@ -31,6 +31,7 @@ from identity.operations.configuration import (
 )
 from identity.operations.connectors import connectors
 from identity.operations.forms import default_forms
+from identity.operations.groups import group_roles
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, key_references, subresources
 from identity.services import Services
@@ -69,6 +70,7 @@ async def ensure(services: Services, call: Call) -> None:
     )
     if existing is not None:
         await _add_roles(services, call.within(services.runtime.default_tenant_id), existing)
+        await _warn_of_tenant_administrators(services)
         return
     key_id = key_references.default_signing_key_id(services.runtime.instance_id)
     if await services.configuration.keys.find(None, key_id) is None:
@@ -96,6 +98,15 @@ async def _add_roles(services: Services, call: Call, application: Document) -> N
     for role in administrator_roles.missing_roles(application["roles"]):
         creation = subresources.create(services, call, applications.ROLE, application["id"], {"role": role}, None)
         await _ignoring_duplicates(creation)
+
+
+async def _warn_of_tenant_administrators(services: Services) -> None:
+    """Log the administrators of a tenant whose registration names none, and who therefore have no role any more."""
+    without_tenant = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "data.tenantId": None}
+    where = {"registrations": {"$elemMatch": without_tenant}}
+    for user in await services.directory.users.find_all_across_tenants(where):
+        if administrator_roles.lacks_tenant(await group_roles.with_group_roles(services, user)):
+            _log.warning("the role tenant-admin requires data.tenantId of the registration", user_id=user["id"])
 
 
 async def _migrate(services: Services) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from identity.call import Call, Caller, Document
+from identity.domain.configuration import administrator_realm
 from identity.domain.configuration import themes as theme_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Invalid
@@ -64,7 +65,12 @@ RESOURCE = Resource(
 
 
 async def find_effective(services: Services, tenant: Document, application: Document | None) -> Document | None:
-    """Return the theme of an application, else of its tenant; None for the default theme, which changes no page."""
+    """Return the theme of an application, else of its tenant; None for the default theme, which changes no page.
+
+    The console always has the default theme: the template of another one could send a password elsewhere.
+    """
+    if administrator_realm.is_application(application) or administrator_realm.is_realm(tenant):
+        return None
     theme_id = (application or {}).get("themeId") or tenant.get("themeId")
     if theme_id in {None, theme_rules.DEFAULT_ID}:
         return None

@@ -14,7 +14,7 @@ from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.operations.connectors.connector_logins import AcceptedByConnector
 from identity.operations.connectors.connector_requests import ConnectorError
-from identity.operations.groups import group_members, groups
+from identity.operations.groups import administrators, group_members, groups
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
 from identity.operations.passwords import user_passwords
@@ -68,11 +68,13 @@ async def _find_stored(
 ) -> Document | None:
     """Return the stored user with the id, which must be one of this connector. Raises ConnectorError.
 
-    The user of another connector that the tenant uses, and a user of this service, cannot be taken over.
+    The user of another connector that the tenant uses, and an administrator, cannot be taken over.
     """
     if "id" not in requested:
         return None
     stored = await services.directory.users.find(TenantId(tenant["id"]), requested["id"])
+    if stored is not None and await administrators.is_administrator(services, stored):
+        raise ConnectorError(f"the user [{stored['id']}] is an administrator, whom no connector authenticates")
     if stored is None or stored["connectorId"] == accepted.connector["id"]:
         return stored
     used = {policy["connectorId"] for policy in tenant["connectorPolicies"]}
@@ -103,7 +105,7 @@ async def _contents(
     live = await groups.find_all_live(services, tenant_id, group_ids) if group_ids else {}
     if missing := group_ids - live.keys():
         raise ConnectorError(f"there is no group [{min(missing)}]")
-    if any(groups.grants_administration(group) for group in live.values()):
+    if any(administrators.grants_administration(group) for group in live.values()):
         raise ConnectorError("a group grants roles of administrators")
     return {
         "registrations": connector_users.merge_registrations(

@@ -27,21 +27,8 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 
     A replay revokes the tokens that the code issued. Raises InvalidRequest, InvalidClient and InvalidGrant.
     """
-    code_value = token_responses.required_parameter(form, "code", "missing_code")
-    redirect_uri = token_responses.required_parameter(form, "redirect_uri", "missing_redirect_uri")
-    client = identified.client
-    code = await _consume(services, call, client, code_value)
-    if code.client_id != client.client_id:
-        raise _not_found()
-    if code.redirect_uri != redirect_uri:
-        raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
-    pkce_verified = _verify_pkce(identified, code.code_challenge, form.get("code_verifier"))
-    identified.require(grant_type, pkce_verified=pkce_verified)
-    if code.dpop_jkt not in {None, identified.key_thumbprint}:
-        raise InvalidGrant("unknown", "The code is bound to a key for which the request has no DPoP proof.")
-    user = await active_users.get_active_user(
-        services, client.tenant_id, code.user_id, call.now, InvalidGrant, logging_in_to=client.client_id
-    )
+    code, user, pkce_verified = await redeem(services, call, identified, form)
+    client, code_value = identified.client, str(form["code"])
     context = dataclasses.replace(
         TokenContext.of_code(client.tenant, client.application, user, code, grant_type),
         resources=resource_indicators.for_code(form.get("resource"), code.resources, client.oauth),
@@ -66,6 +53,28 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
     if not await services.tokens.authorization_codes.record_redemption(client.tenant_id, code_value, issued):
         await token_responses.revoke_issued_tokens(services, call, client, issued)
     return response
+
+
+async def redeem(
+    services: Services, call: Call, identified: IdentifiedClient, form: Document
+) -> tuple[AuthorizationCode, Document, bool]:
+    """Consume a code; return what it authorizes, its user, and whether PKCE was verified. Raises as `exchange`."""
+    code_value = token_responses.required_parameter(form, "code", "missing_code")
+    redirect_uri = token_responses.required_parameter(form, "redirect_uri", "missing_redirect_uri")
+    client = identified.client
+    code = await _consume(services, call, client, code_value)
+    if code.client_id != client.client_id:
+        raise _not_found()
+    if code.redirect_uri != redirect_uri:
+        raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
+    pkce_verified = _verify_pkce(identified, code.code_challenge, form.get("code_verifier"))
+    identified.require(grant_type, pkce_verified=pkce_verified)
+    if code.dpop_jkt not in {None, identified.key_thumbprint}:
+        raise InvalidGrant("unknown", "The code is bound to a key for which the request has no DPoP proof.")
+    user = await active_users.get_active_user(
+        services, client.tenant_id, code.user_id, call.now, InvalidGrant, logging_in_to=client.client_id
+    )
+    return code, user, pkce_verified
 
 
 async def _consume(services: Services, call: Call, client: Client, code_value: str) -> AuthorizationCode:

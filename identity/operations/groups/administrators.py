@@ -11,10 +11,31 @@ from identity.domain.configuration import administrator_roles
 from identity.domain.configuration.administrator_roles import Authority
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.errors import Unauthorized
+from identity.ids import TenantId
 from identity.operations.groups import group_roles
 from identity.services import Services
 
 _EVERYTHING = Authority({})
+
+
+async def is_administrator(services: Services, user: Document) -> bool:
+    """Return whether a user is registered for the administrators' application, or has a role there through a group.
+
+    Reads nothing for a user without memberships, and otherwise only cached groups.
+    """
+    if administrator_roles.registration_of(user) is not None:
+        return True
+    tenant_id = TenantId(user["tenantId"])
+    for membership in user.get("memberships", ()):
+        group = await services.directory.groups.find_cached(tenant_id, membership["groupId"])
+        if group is not None and grants_administration(group):
+            return True
+    return False
+
+
+def grants_administration(group: Document) -> bool:
+    """Return whether a group grants roles of the administrators' application."""
+    return any(grant["applicationId"] == ADMINISTRATOR_APPLICATION_ID for grant in group["private"]["grants"])
 
 
 async def require_authority(services: Services, call: Call, *users: Document) -> None:

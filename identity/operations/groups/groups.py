@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from identity.call import AnonymousCaller, Call, Caller, Document, Origin
-from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import patch as patches
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
@@ -128,11 +127,6 @@ async def forget_role(services: Services, application: Document, role: Document,
     if after is None:
         grant = {"applicationId": application["id"], "roleId": role["id"]}
         await _remove_grants(services, TenantId(application["tenantId"]), grant)
-
-
-def grants_administration(group: Document) -> bool:
-    """Whether a group grants roles of administrators."""
-    return any(grant["applicationId"] == ADMINISTRATOR_APPLICATION_ID for grant in group["private"]["grants"])
 
 
 def require_authority(call: Call, *changed: Document) -> None:

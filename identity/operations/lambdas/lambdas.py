@@ -11,15 +11,23 @@ from typing import Any
 import orjson
 
 from identity.call import Call, Document
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
+from identity.operations.groups import administrators
 from identity.operations.objects import crud, event_logs, references
 from identity.services import Services
 
 
 async def prepare(services: Services, call: Call, document: Document, stored: Document | None) -> Document:
-    """Validate the body by running it, and a change of type by the references. Raises Invalid and Unavailable."""
+    """Validate the body by running it, and a change of type by the references.
+
+    A lambda of an identity provider of the console requires all permissions: it decides about logins to it. Raises
+    Invalid, Unavailable and Unauthorized.
+    """
+    if stored is not None:
+        await _require_authority(services, call, stored["id"])
     errors = []
     kind, body = document.get("type"), document.get("body")
     if kind is not None and body is not None:
@@ -144,6 +152,12 @@ async def failure(services: Services, call: Call, lambda_: Document, reason: str
 
 def _describe(lambda_: Document) -> str:
     return f"The {lambda_['type']} lambda [{lambda_['name']}] with the id [{lambda_['id']}]"
+
+
+async def _require_authority(services: Services, call: Call, lambda_id: str) -> None:
+    where = {"lambdaConfiguration.reconcileId": lambda_id, "private.applicationIds": ADMINISTRATOR_APPLICATION_ID}
+    if await services.configuration.identity_providers.find_where(None, where) is not None:
+        administrators.require_all_permissions(call, ADMINISTRATOR_APPLICATION_ID)
 
 
 async def _body_errors(services: Services, kind: str, body: str) -> list[FieldError]:

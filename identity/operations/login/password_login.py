@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from identity import request_facts
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.login import login_outcomes
 from identity.domain.login.login_outcomes import (
@@ -37,6 +38,7 @@ from identity.operations.connectors.connector_logins import (
     Verification,
 )
 from identity.operations.connectors.connector_requests import ConnectorError, LoginRequest
+from identity.operations.groups import administrator_realm
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.limits import failed_login_limits
 from identity.operations.limits.failed_login_limits import CountedAttempt
@@ -96,6 +98,7 @@ async def authenticate(
     tenant_id = crud.require_tenant(call)
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     user = await services.directory.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
+    tenant = await administrator_realm.of_login(services, tenant, user, application)
     limited = await failed_login_limits.count_attempt(services, call, tenant, user, credentials.login_id)
     if user is not None:
         request_facts.note_user(user["id"])
@@ -400,8 +403,10 @@ async def run_validation_lambda(
 ) -> None:
     """Run the tenant's login validation lambda. `is_known`: the user exists, so that a rejection emits an event.
 
-    Raises LoginPrevented where the lambda rejects the login, and LambdaFailed.
+    Logins to the console run none. Raises LoginPrevented where the lambda rejects the login, and LambdaFailed.
     """
+    if realm_rules.is_application(application):
+        return
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     try:

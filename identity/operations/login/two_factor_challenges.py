@@ -18,6 +18,7 @@ from identity.errors import Invalid, NotFound, Unavailable, WrongCode
 from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.clients.clients import Client, application_of
+from identity.operations.groups import administrator_realm
 from identity.operations.limits import code_attempt_limits, failed_login_limits
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import user_events
@@ -199,18 +200,17 @@ async def send_code(services: Services, call: Call, two_factor_id: str, method_i
     """
     challenge = await get_challenge(services, call, two_factor_id)
     method = _choose_method(challenge.user, method_id)
-    address = CodeAddress.of(method)
-    two_factor_codes.require_sendable(challenge.tenant, challenge.application, address)
+    address, tenant = CodeAddress.of(method), challenge.tenant
+    tenant = await administrator_realm.of_user(services, tenant, challenge.user)
+    two_factor_codes.require_sendable(tenant, challenge.application, address)
     assert address is not None
     await _count_message(services, challenge)
-    tenant_id, code = challenge.token.tenant_id, two_factor_codes.generate(challenge.tenant)
+    tenant_id, code = challenge.token.tenant_id, two_factor_codes.generate(tenant)
     state = _with_sent_code(challenge, method, code)
     if not await services.tokens.one_time_tokens.replace(tenant_id, KIND, two_factor_id, state):
         raise NotFound
     inside = call.within(tenant_id)
-    await two_factor_codes.send(
-        services, inside, challenge.tenant, challenge.application, challenge.user, address, code
-    )
+    await two_factor_codes.send(services, inside, tenant, challenge.application, challenge.user, address, code)
 
 
 async def verify_code(services: Services, call: Call, two_factor_id: str, code: str) -> VerifiedChallenge:
@@ -294,6 +294,7 @@ async def _load_challenge(services: Services, two_factor_id: str, token: OneTime
         application = await services.configuration.applications.find_cached(token.tenant_id, application_id)
     if user is None or tenant is None or tenant["state"] != "Active" or (application is None and application_id):
         raise NotFound(log_detail="the user, tenant or application of the challenge no longer exists")
+    tenant = administrator_realm.of_application(services, tenant, application)
     return Challenge(two_factor_id, token, tenant, application, user)
 
 

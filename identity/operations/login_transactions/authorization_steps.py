@@ -113,7 +113,7 @@ class NewLogin:
     """A user who authenticated, and how. `is_persistent`: the session outlives the browser.
 
     `auth_instant` defaults to now. `second_factor` is the method used, empty for none. `second_factor_checked`: the
-    two-factor policy was evaluated for this login.
+    two-factor policy was evaluated for this login. `realm` is that of its session.
     """
 
     user: Document
@@ -122,6 +122,7 @@ class NewLogin:
     auth_instant: Instant | None = None
     second_factor: str = ""
     second_factor_checked: bool = False
+    realm: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -191,6 +191,7 @@ async def store_authenticated(
         "authInstant": session.auth_instant,
         "sessionType": session.authentication_type,
         "secondFactor": session.second_factor,
+        "realm": session.realm,
         "isPersistent": session.is_persistent,
         "isKept": bool(current.secret),
         "authenticationType": current.authentication_type,
@@ -254,6 +255,7 @@ async def find_authenticated(
         stored["isPersistent"],
         frozenset({client.client_id}),
         stored["secondFactor"],
+        stored.get("realm", ""),
     )
     login = AuthenticatedLogin(session, stored["isKept"], stored["authenticationType"], stored["hasSecondFactor"])
     return stored["given"], login

@@ -9,12 +9,14 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.messaging import builtin_mails, mail_messages, mail_templates, template_language
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.messaging.mail_messages import Address, MailContent, UndeliverableAddress
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid
 from identity.ids import TenantId, new_id
+from identity.operations.groups import administrator_realm
 from identity.operations.messaging import email_templates, user_views
 from identity.operations.objects import application_lookup, crud, event_logs
 from identity.outbound.mail import properties
@@ -41,6 +43,7 @@ class RenderedMail:
 
 
 _NO_OPTIONS = MailOptions()
+_NO_MAIL_SERVER = "The tenant has no mail server: set the host and the defaultFromEmail of its emailConfiguration."
 _CONCURRENT_MAILS = 16
 """Mails of one request that are rendered and stored concurrently."""
 
@@ -81,17 +84,22 @@ async def render(
 ) -> RenderedMail | Document:
     """As `send`, without storing the mail: for mails that are stored in the transaction of a change.
 
-    A built-in mail needs no stored template.
+    A built-in mail needs no stored template. An administrator receives only those, by the console's mail server.
     """
+    tenant = await services.configuration.tenants.get(None, tenant_id)
+    if isinstance(to, dict):
+        tenant = await administrator_realm.of_user(services, tenant, to)
     locales = options.locales or (to.get("preferredLanguages", []) if isinstance(to, dict) else [])
     template, template_name = await _find_template(services, template_id, locales)
     if template is None:
         return await _log_errors(
             services, call, template_name, {"parseErrors": {"template": "There is no such template."}}
         )
-    tenant = await services.configuration.tenants.get(None, tenant_id)
+    if realm_rules.is_realm(tenant) and not isinstance(template_id, BuiltinMail):
+        message = "The user is an administrator, who receives built-in mails only."
+        return await _log_errors(services, call, template_name, {"renderErrors": {"template": message}})
     if not mail_messages.has_mail_server(tenant):
-        message = "The tenant has no mail server: set the host and the defaultFromEmail of its emailConfiguration."
+        message = administrator_realm.NO_MAIL_SERVER if realm_rules.is_realm(tenant) else _NO_MAIL_SERVER
         return await _log_errors(services, call, template_name, {"renderErrors": {"host": message}})
     template_values = {**await values(services, tenant, application, to), **data}
     rendered = await asyncio.to_thread(mail_templates.render, template, template_values, locales)
@@ -234,7 +242,8 @@ def _mail(tenant: Document, content: MailContent, call: Call) -> Mail:
     bounces = properties(tenant["emailConfiguration"]).get("mail.smtp.from", "") or sender
     message_id = f"<{mail_id}@{sender.rpartition('@')[2]}>"
     message = mail_messages.compose(content, message_id, call.now)
-    return Mail(mail_id, TenantId(tenant["id"]), mail_messages.ascii_address(bounces), content.recipients, message)
+    bounces, is_console = mail_messages.ascii_address(bounces), realm_rules.is_realm(tenant)
+    return Mail(mail_id, TenantId(tenant["id"]), bounces, content.recipients, message, is_console)
 
 
 async def _log_errors(services: Services, call: Call, template_id: str, errors: Document) -> Document:

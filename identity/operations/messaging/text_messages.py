@@ -18,6 +18,7 @@ from identity.domain.messaging.template_budget import ParseError, RenderError
 from identity.domain.webhooks import delivery_loop_detection, webhook_headers
 from identity.errors import ServiceError
 from identity.ids import Secret, TenantId, new_id
+from identity.operations.groups import administrators
 from identity.operations.messaging import mail
 from identity.operations.messaging.webhook_keys import WebhookKeys
 from identity.operations.objects import event_logs
@@ -54,8 +55,10 @@ async def send_sms(  # noqa: PLR0913 (messenger, template, recipient and values)
 
     `phone_number` replaces the user's `mobilePhone`, such as for a two-factor method. The template can use `user`,
     `tenant` and `application` in the form of the API, and the members of `data`. A worker sends and retries the
-    message. Errors are written to the event log.
+    message. Errors are written to the event log. Administrators receive none: a tenant's messenger would carry them.
     """
+    if isinstance(to, dict) and await administrators.is_administrator(services, to):
+        return await _log_error(services, call, message_template_id, messenger_id, "The user is an administrator.")
     template = await services.outbound.message_templates.find_cached(None, message_template_id)
     messenger = await services.outbound.messengers.find_cached(None, messenger_id)
     if template is None or messenger is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm
 from identity.domain.messaging import mail_messages
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import event_info
@@ -54,9 +55,10 @@ _DUPLICATE_NOTICES_SECONDS: Final = 3600
 def configured_template(tenant: Document, application: Document | None, name: str) -> str | None:
     """Return the id of the template that `emailConfiguration` names: the application's, else the tenant's.
 
-    None also for a tenant without a mail server, whose pages and logins hence offer and send no mails.
+    None also for a tenant without a mail server, whose pages and logins hence offer and send no mails, and in the realm
+    of the console, which has built-in mails only.
     """
-    if not mail_messages.has_mail_server(tenant):
+    if not mail_messages.has_mail_server(tenant) or administrator_realm.is_realm(tenant):
         return None
     of_application = None if application is None else application["emailConfiguration"].get(name)
     found: str | None = of_application or tenant["emailConfiguration"].get(name)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from identity.call import Call, Document
 from identity.domain.clients import refresh_tokens
+from identity.domain.configuration import administrator_realm
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.passwords import password_hashing
 from identity.domain.two_factor import two_factor
@@ -19,6 +20,7 @@ from identity.ids import TenantId, UserId
 from identity.instants import later
 from identity.operations.authorization import account_logins, authorization, current_logins
 from identity.operations.clients.clients import Client
+from identity.operations.groups import administrators
 from identity.operations.limits import failed_login_limits
 from identity.operations.login import login_records
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
@@ -82,6 +84,15 @@ async def find(services: Services, call: Call, client: Client, browser: Browser)
     if current is None or authorization.unmet_requirement(call, client_of_page, current) is not None:
         return None
     return Account(client, current.user, current)
+
+
+async def belongs_to_console(services: Services, account: Account) -> bool:
+    """Return whether this is an administrator on the page of another application than the console.
+
+    The settings of that application and its tenant, such as mail templates, do not decide about administrators.
+    """
+    is_console = administrator_realm.is_application(account.client.application)
+    return not is_console and await administrators.is_administrator(services, account.user)
 
 
 async def find_application(services: Services, tenant: Document, sso_secret: str) -> str | None:

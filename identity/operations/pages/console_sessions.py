@@ -21,18 +21,17 @@ from identity.domain.login.login_outcomes import is_password_outdated
 from identity.errors import InvalidRequest
 from identity.ids import UserId, new_secret, same_secret
 from identity.instants import Instant, later
-from identity.operations import grants
 from identity.operations.authorization import console_callback
 from identity.operations.clients import clients
 from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.groups import group_roles
+from identity.operations.grants import authorization_code
+from identity.operations.groups import administrator_realm, group_roles
 from identity.operations.pages import code_flow
 from identity.operations.pages.code_flow import CodeFlow, LoginRedirect
 from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.store.browser_sessions import ConsoleSession
-from identity.tokens.jws import Rejection
 
 HOME: Final = "/admin"
 _TARGET: Final = re.compile(r"/admin(/[A-Za-z0-9_.~/-]*)?(\?[A-Za-z0-9_.~/?&=%+:*,@!$'()-]*)?")
@@ -84,7 +83,7 @@ async def begin(services: Services, call: Call, browser_secret: str, target: str
 
 
 async def complete(services: Services, call: Call, given: Mapping[str, str], browser_secret: str) -> SignedIn:
-    """Exchange the code of an authorization response and start a session.
+    """Redeem the code of an authorization response and start a session.
 
     Raises InvalidRequest for another browser and for an expired sign-in, and the errors of the token endpoint.
     """
@@ -93,13 +92,11 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
         raise InvalidRequest("unknown", given.get("error_description") or "The sign-in was not completed.")
     client = console_callback.with_redirect_uri(call, await _client(services))
     form = code_flow.token_request(pending, console_callback.redirect_uri(call), given.get("code", ""))
-    tokens = await grants.exchange(services, call, IdentifiedClient.internal(client), form)
-    claims = await _claims(services, tokens["id_token"], pending["nonce"])
-    auth_instant = Instant(claims["auth_time"] * 1000)
-    has_sso = client.tenant["httpSessionMaxInactiveInterval"] > 0
-    session = ConsoleSession(
-        UserId(claims["sub"]), call.now, call.now, auth_instant, str(claims.get("sid") or "") if has_sso else ""
-    )
+    # The code itself, not a token: keys and lambdas of the tenant decide about those.
+    code, user, _ = await authorization_code.redeem(services, call, IdentifiedClient.internal(client), form)
+    if not same_secret(code.nonce or "", pending["nonce"]):
+        raise InvalidRequest("unknown", "The response to the sign-in is not valid.")
+    session = ConsoleSession(UserId(user["id"]), call.now, call.now, code.auth_instant, code.sso_session_id or "")
     secret, settings = new_secret(), services.config.console
     await services.sessions.console_sessions.create(client.tenant_id, secret, session, settings.session_seconds)
     return SignedIn(secret, settings.session_seconds, pending["target"])
@@ -148,6 +145,7 @@ async def _is_signed_in(services: Services, session: ConsoleSession, sso_secret:
     if not session.sso_session_id:
         return True
     tenant = await services.configuration.tenants.get(None, services.runtime.default_tenant_id)
+    tenant = administrator_realm.of_tenant(services, tenant)
     found = await sso_sessions.find(services, tenant, sso_secret)
     if found is not None and found.session_id == session.sso_session_id:
         return True
@@ -165,11 +163,3 @@ def _is_valid(user: Document, session: ConsoleSession, now: Instant) -> bool:
 async def _client(services: Services) -> Client:
     hints = TenantHints(parameter=services.runtime.default_tenant_id)
     return await clients.get_client(services, hints, ADMINISTRATOR_APPLICATION_ID)
-
-
-async def _claims(services: Services, id_token: str, nonce: str) -> Document:
-    """Return the claims of a new ID token. Raises InvalidRequest for one that does not answer the request."""
-    verified = await services.tokens.issuer.verify_id_token_hint(id_token, clients.client_finder(services))
-    if isinstance(verified, Rejection) or not same_secret(str(verified.claims.get("nonce", "")), nonce):
-        raise InvalidRequest("unknown", "The response to the sign-in is not valid.")
-    return verified.claims

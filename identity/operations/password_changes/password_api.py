@@ -151,6 +151,7 @@ async def change_by_token(services: Services, call: Call, body: Document, token:
     request = services.schemas[_CHANGE].read(body)
     bearer = await bearer_tokens.verify(services, call, token)
     bearer.require_usable_for()
+    await bearer_tokens.require_own_account(services, bearer)
     tenant, user = bearer.token.tenant, bearer.user
     if "currentPassword" not in request:
         raise Invalid.field("missing", "currentPassword", "You must specify the [currentPassword] property.")

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm as realm_rules
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login.login_outcomes import PasswordChangeRequired
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects.owner_settings import EmailVerification, RevocationPolicy
@@ -22,6 +24,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
 from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
+from identity.operations.groups import administrator_realm
 from identity.operations.limits import failed_login_limits, message_limits
 from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
 from identity.operations.messaging import mail, user_events, user_notifications
@@ -96,9 +99,13 @@ async def start_reset(
 ) -> Secret:
     """Issue an id for a user who forgot the password and, with `send`, mail it if there is a template.
 
-    `requested_id` is chosen by the caller. Raises Invalid if it is in use, and Unavailable when the tenant's limit is
-    exceeded.
+    `requested_id` is chosen by the caller. The mail to an administrator leads to a page of the console, without the
+    `state` of the request. Raises Invalid if the id is in use, and Unavailable when the tenant's limit is exceeded.
     """
+    tenant = await administrator_realm.of_user(services, tenant, user)
+    if send and realm_rules.is_realm(tenant):
+        application = await application_lookup.find(services, TenantId(tenant["id"]), ADMINISTRATOR_APPLICATION_ID)
+        state = None
     await message_limits.count_message(services, tenant, "forgotPassword", user["id"])
     mailed_to = user_rules.email_address(user) if send else None
     details = ChangePasswordDetails(
@@ -116,6 +123,7 @@ async def send_setup_mail(
     services: Services, call: Call, tenant: Document, user: Document, application: Document | None = None
 ) -> None:
     """Mail a new user the id with which to set a first password."""
+    tenant = await administrator_realm.of_user(services, tenant, user)
     details = ChangePasswordDetails(is_setup=True, mailed_to=user_rules.email_address(user))
     change_id = await change_password_ids.issue(services, tenant, user, details)
     await _send_mail(services, call, tenant, user, application, SETUP_TEMPLATE, change_id, None)
@@ -418,6 +426,8 @@ async def _send_mail(
     """Mail an id; False without a template, or if it could not be rendered."""
     template_id = user_notifications.template_of(tenant, application, name)
     if template_id is None:
+        if realm_rules.is_realm(tenant):
+            await event_logs.record(services, call, "Error", administrator_realm.NO_MAIL_SERVER)
         return False
     data: Document = {"changePasswordId": change_id, "state": state or {}}
     if isinstance(template_id, BuiltinMail):

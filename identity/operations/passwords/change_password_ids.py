@@ -10,10 +10,12 @@ import dataclasses
 from typing import Final
 
 from identity.call import Document
+from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.objects.external_identifiers import IdSettings
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unavailable
 from identity.ids import Secret, TenantId
+from identity.operations.groups import administrator_realm
 from identity.services import Services
 
 KIND: Final = "change-password"
@@ -25,7 +27,8 @@ class ChangePasswordDetails:
 
     `reason`: of a change that a login requires, which the minimum password age does not prevent. `is_setup`: for the
     first password of a user. `mailed_to`: the address it is mailed to. `is_trusted`: the user completed a second
-    factor. `state` is the caller's own, and returned.
+    factor. `state` is the caller's own, and returned. `is_for_administrator`: the user was an administrator when the id
+    was issued; no other id sets the password of one.
     """
 
     reason: str | None = None
@@ -34,6 +37,7 @@ class ChangePasswordDetails:
     is_trusted: bool = False
     state: Document | None = None
     application_id: str | None = None
+    is_for_administrator: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ async def issue(
 
     Raises Invalid if the requested id is in use, and Unavailable if the tenant's generator yields no unused one.
     """
+    tenant = await administrator_realm.of_user(services, tenant, user)
+    details = dataclasses.replace(details, is_for_administrator=realm_rules.is_realm(tenant))
     settings = IdSettings.of(tenant, "setupPassword" if details.is_setup else "changePassword")
     secret = await services.tokens.one_time_tokens.issue(
         TenantId(tenant["id"]),
@@ -82,7 +88,11 @@ async def get_valid(services: Services, tenant_id: TenantId | None, change_id: s
     details = ChangePasswordDetails(**token.document)
     if details.mailed_to not in {None, user_rules.email_address(user)}:
         raise NotFound(log_detail="the user has another address than the change password id was mailed to")
-    return ValidChangePasswordId(await services.configuration.tenants.get(None, token.tenant_id), user, details)
+    tenant = await services.configuration.tenants.get(None, token.tenant_id)
+    tenant = await administrator_realm.of_user(services, tenant, user)
+    if realm_rules.is_realm(tenant) and not details.is_for_administrator:
+        raise NotFound(log_detail="the user became an administrator after the change password id was issued")
+    return ValidChangePasswordId(tenant, user, details)
 
 
 async def revoke_all(services: Services, user: Document) -> None:

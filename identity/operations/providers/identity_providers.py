@@ -210,6 +210,8 @@ def _visible(call: Call) -> Document:
 
 async def _require_writable(services: Services, call: Call, provider_id: str) -> None:
     provider = await retrieve(services, call, provider_id)
+    for application_id in provider["applicationConfiguration"]:
+        administrators.require_all_permissions(call, application_id)
     if call.caller.tenant_id is not None and "tenantId" not in provider:
         raise Unauthorized(log_detail="tenant-scoped keys cannot change shared identity providers")
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import partial
 
 from identity.call import Call, Document
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login import login_outcomes
 from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
@@ -24,6 +25,7 @@ from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, UserId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
+from identity.operations.groups import administrators
 from identity.operations.limits import failed_login_limits
 from identity.operations.login import login_records, password_login, threat_detection
 from identity.operations.login.threat_detection import ThreatAssessment
@@ -237,12 +239,15 @@ async def _prepare_change(services: Services, call: Call, login: _ProviderLogin)
     )
     user = None if link is None else await services.directory.users.find(client.tenant_id, link["userId"])
     is_new = is_claim = False
-    if user is None:
+    if user is not None:
+        await _require_may_assert(services, provider, user)
+    else:
         if login.no_link or provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
             raise NotFound(log_detail="no user is linked, and no link may be created")
         if provider["linkingStrategy"] == "CreatePendingLink":
             return None
         user, is_new = await user_resolution.find_or_build(services, call, client.tenant, provider, identity)
+        await _require_may_assert(services, provider, user)
         is_claim = (
             not is_new and user_resolution.links_by_email(provider) and account_takeover_prevention.requires_claim(user)
         )
@@ -260,6 +265,17 @@ async def _prepare_change(services: Services, call: Call, login: _ProviderLogin)
     assessment = threat_detection.assess(services, call, resolved.user, is_new_device=login.options.is_new_device)
     halt = await _find_halt(services, call, login, resolved.user)
     return _LoginChange(resolved, link, halt, assessment, claim)
+
+
+async def _require_may_assert(services: Services, provider: Document, user: Document) -> None:
+    """Raise Unauthorized for an administrator, unless the provider is enabled for the console.
+
+    Whoever may configure another provider, its keys or its lambda could otherwise sign in as an administrator.
+    """
+    if provider_rules.find_enabled_settings(provider, ADMINISTRATOR_APPLICATION_ID) is not None:
+        return
+    if await administrators.is_administrator(services, user):
+        raise Unauthorized(log_detail="the user is an administrator, and the provider is not enabled for the console")
 
 
 async def _new_link(

@@ -50,6 +50,7 @@ async def begin(
         login.is_persistent,
         joined | {client_id},
         login.second_factor,
+        login.realm,
     )
     if idle_seconds <= 0:
         return "", session

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm
+from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import external_identifiers
 from identity.domain.two_factor import totp, two_factor
 from identity.errors import Invalid
@@ -46,8 +48,8 @@ def matches(code_hash: str, code: str) -> bool:
     return same_secret(code_hash, hash_code(code))
 
 
-def require_sendable(tenant: Document, application: Document | None, address: CodeAddress | None) -> str:
-    """Return the id of the message template for a code. Raises Invalid with `[cannotSend]method` if there is none."""
+def require_sendable(tenant: Document, application: Document | None, address: CodeAddress | None) -> str | BuiltinMail:
+    """Return the message template for a code. Raises Invalid with `[cannotSend]method` if there is none."""
     template_id = None if address is None else _template_id(tenant, application, address.method)
     if template_id is None:
         message = "Codes of this method are not sent, or tenant and application name no template for them."
@@ -71,11 +73,12 @@ async def send(
 ) -> None:
     """Send a code. Raises Invalid as `require_sendable` does."""
     template_id = require_sendable(tenant, application, address)
-    tenant_id, data = TenantId(tenant["id"]), {"code": code}
+    tenant_id, data = TenantId(tenant["id"]), {"code": code, "oneTimeCode": code}
     if address.method == two_factor.EMAIL:
         options = MailOptions(address=address.value)
         await mail.send(services, call, tenant_id, template_id, user, data, application=application, options=options)
         return
+    assert isinstance(template_id, str), "text messages have no built-in template"
     messenger_id = tenant["multiFactorConfiguration"][address.method]["messengerId"]
     await text_messages.send_sms(
         services,
@@ -117,7 +120,10 @@ class AuthenticatorCodeUse:
         return self._is_consumed
 
 
-def _template_id(tenant: Document, application: Document | None, method: str) -> str | None:
+def _template_id(tenant: Document, application: Document | None, method: str) -> str | BuiltinMail | None:
+    if administrator_realm.is_realm(tenant):
+        sends = method == two_factor.EMAIL and administrator_realm.sends_mail(tenant)
+        return BuiltinMail("loginCode") if sends else None
     own = {} if application is None else application["multiFactorConfiguration"][method]
     settings = tenant["multiFactorConfiguration"][method]
     if method == two_factor.SMS and settings.get("messengerId") is None:

@@ -24,6 +24,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, WrongCode
 from identity.events.changes import Change
 from identity.ids import TenantId
+from identity.operations.groups import administrator_realm
 from identity.operations.limits import code_attempt_limits
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud, features
@@ -81,6 +82,7 @@ async def send_code(
     Raises Invalid for a method that is disabled or sends no messages, and Unavailable when the tenant's limit of
     messages is exceeded.
     """
+    tenant = await administrator_realm.of_user(services, tenant, user)
     if address is not None and purpose == "enable":
         _require_enabled(services, tenant, address.method)
     two_factor_codes.require_sendable(tenant, application, address)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from identity.call import Call, Document
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.users import users as user_rules
 from identity.errors import (
     FieldError,
@@ -40,6 +41,7 @@ _CHANGED: Final = {
 }
 """Value of the parameter `changed` -> page text."""
 
+_QUERY: Final = "oauth2/account.request.json"
 _SHOWN: Final = (
     "username",
     "phoneNumber",
@@ -90,7 +92,7 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
     """The path to which a login returns."""
     requires_recent_login: bool = False
 
-    @page_endpoint(query="oauth2/account.request.json")
+    @page_endpoint(query=_QUERY)
     async def get(self, call: Call) -> Reply:
         """Show the page, after a login if necessary."""
         given = self.parameters()
@@ -110,6 +112,8 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
             return self.notice(context, "accountOff")
         browser = Browser(self.cookie(sso_sessions.COOKIE), trust_id=self.cookie(two_factor_trust.COOKIE))
         account = await accounts.find(self.services, call, context.client, browser)
+        if account is not None and await accounts.belongs_to_console(self.services, account):
+            return self.redirect_to_application(context, given, ADMINISTRATOR_APPLICATION_ID)
         if account is not None and (not self.requires_recent_login or accounts.has_recent_login(call, account)):
             theme = await page_theme.load(self, context.tenant, context.application, given, user=account.user)
             return AccountContext(context.tenant, context.client, theme, context.parameters, account)
@@ -128,6 +132,11 @@ class AccountHandler(SelfServiceHandler, abc.ABC):
         application_id = await accounts.find_application(self.services, context.tenant, sso_secret)
         if application_id is None:
             raise InvalidRequest("missing_client_id", "The tenant has no application for a login.")
+        return self.redirect_to_application(context, given, application_id)
+
+    def redirect_to_application(self, context: PageContext, given: Document, application_id: str) -> Reply:
+        """Return the redirect to the page of an application."""
+        given = {name: given[name] for name in self.services.schemas[_QUERY].schema["properties"] if name in given}
         query = {**given, "client_id": application_id, "tenantId": context.tenant_id}
         return redirect(f"{self.request.path}?{urllib.parse.urlencode(query)}")
 
