@@ -25,8 +25,10 @@ _TYPES: Final[Mapping[str, str]] = {
 
 @functools.cache
 def content(folder: str, name: str) -> bytes:
-    """Return a static file."""
-    file = _WEB / folder / "static" / name
+    """Return a static file. Raises LookupError for any other name: those of page templates come from themes."""
+    file = _static_files(folder).get(name)
+    if file is None:
+        raise LookupError(f"there is no static file [{name[:100]}]")
     return _PALETTE.read_bytes() + file.read_bytes() if file.suffix == ".css" else file.read_bytes()
 
 
@@ -37,14 +39,22 @@ def content_type(name: str) -> str:
 
 @functools.cache
 def path(folder: str, name: str) -> str:
-    """Return the path of a static file; it changes with the content, so that browsers can cache it forever."""
+    """Return the path of a static file; it changes with the content, so that browsers can cache it forever.
+
+    Raises LookupError for a name that is not one of the folder's files.
+    """
     return f"{_PATHS[folder]}/{_versioned(folder, name)}"
 
 
 @functools.cache
 def names(folder: str) -> Mapping[str, str]:
     """Return the files of a folder: last segment of the current path -> name."""
-    return {_versioned(folder, file.name): file.name for file in (_WEB / folder / "static").iterdir()}
+    return {_versioned(folder, name): name for name in _static_files(folder)}
+
+
+@functools.cache
+def _static_files(folder: str) -> Mapping[str, Path]:
+    return {file.name: file for file in (_WEB / folder / "static").iterdir() if file.is_file()}
 
 
 def _versioned(folder: str, name: str) -> str:

@@ -42,6 +42,16 @@ async def test_frame_of_a_theme_is_used_by_every_page(rp: Any, browser: Any, api
     assert "code" in response(await rp.submit(browser, await rp.authorize(browser)))
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "../render.py", "/dev/zero", "login.html", "style.css/", ""])
+async def test_template_reaches_the_static_files_only(rp: Any, browser: Any, api: Any, name: str) -> None:
+    """The path of any other file would reveal a digest of it, and a device would occupy the service forever."""
+    await use(rp, api, pageTemplates={"login": f"<p>{{{{ asset('{name}') }}}}</p>"})
+    shown = await rp.authorize(browser)
+    assert page(shown).forms, "the built-in page is shown"
+    await use(rp, api, pageTemplates={"login": "<p>{{ asset('style.css') }}</p>"})
+    assert re.fullmatch(r"<p>/static/style-[0-9A-Za-z_-]{16}\.css</p>", (await rp.authorize(browser)).text)
+
+
 @pytest.mark.parametrize(
     "text", ["{{ nothing }}", "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"]
 )

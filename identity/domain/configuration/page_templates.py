@@ -68,6 +68,9 @@ class PageEnvironment(ImmutableSandboxedEnvironment):
         is_method = isinstance(obj, _VALUE_TYPES) and callable(value) and attr not in _ALLOWED_METHODS
         return not is_method and super().is_safe_attribute(obj, attr, value)
 
+    def wrap_str_format(self, value: Any) -> None:
+        """Deny `str.format` as well: one format specification could build a string of gigabytes."""
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Compute with numbers of limited size; `+` also concatenates texts."""
         if operator == "+" and (isinstance(left, str) or isinstance(right, str)):
