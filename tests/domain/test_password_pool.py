@@ -9,6 +9,7 @@ import pytest
 
 from identity import password_pool as pools
 from identity.domain.passwords import password_hashing
+from identity.domain.passwords.password_hashing import StoredPassword
 from identity.errors import Unavailable
 from identity.password_pool import PasswordPool, scheme_problems
 
@@ -64,6 +65,62 @@ async def test_attack_45_queue_of_callers_is_bounded(pool, monkeypatch):
     free.set()
     assert all(await asyncio.gather(*waiting))
     assert await pool.verify("x", stored), "and later there is room again"
+
+
+async def test_queue_of_one_tenant_leaves_room_for_others(pool, monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
+    stored = await pool.hash("x", "salted-hmac-sha256", 1)
+    waiting = [asyncio.ensure_future(pool.verify("x", stored, tenant_id="busy")) for _ in range(64)]
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await pool.verify("x", stored, tenant_id="busy")
+    waiting.append(asyncio.ensure_future(pool.verify("x", stored, tenant_id="other")))
+    await asyncio.sleep(0)
+    free.set()
+    assert all(await asyncio.gather(*waiting))
+
+
+@pytest.mark.requirement("attack-45")
+async def test_tenants_take_turns(pool, monkeypatch):
+    """Otherwise the logins of one tenant would wait for all those of another."""
+    free, order = threading.Event(), []
+
+    def verify(password, _stored):
+        free.wait(30)
+        order.append(password)
+        return True
+
+    stored = await pool.hash("x", "salted-hmac-sha256", 1)
+    monkeypatch.setattr(password_hashing, "verify", verify)
+    wanted = [("busy", f"busy {number}") for number in range(6)] + [("other", "other 0"), ("other", "other 1")]
+    waiting = []
+    for tenant_id, password in wanted:
+        waiting.append(asyncio.ensure_future(pool.verify(password, stored, tenant_id=tenant_id)))
+        await asyncio.sleep(0)
+    waiting[3].cancel()
+    free.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert order == ["busy 0", "busy 1", "other 0", "busy 2", "other 1", "busy 4", "busy 5"]
+
+
+async def test_slow_hashes_leave_half_of_the_threads_to_others(monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(password_hashing, "verify", lambda password, _stored: password == "fast" or free.wait(30))
+    pool = PasswordPool(threads=2)
+    slow = [
+        asyncio.ensure_future(pool.verify("slow", StoredPassword("bcrypt", 16, "", ""), tenant_id=f"tenant {number}"))
+        for number in range(4)
+    ]
+    await asyncio.sleep(0)
+    try:
+        for _ in range(3):
+            assert await pool.verify("fast", StoredPassword("argon2id", 2, "", ""), tenant_id="tenant 0")
+        assert not any(task.done() for task in slow)
+    finally:
+        free.set()
+        assert all(await asyncio.gather(*slow))
+        pool.close()
 
 
 async def test_password_is_not_wrong_if_no_thread_can_be_started(pool, monkeypatch):

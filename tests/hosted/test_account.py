@@ -201,7 +201,7 @@ async def test_attack_48_present_password_is_guessed_only_so_often(rp, browser, 
 
 
 async def test_present_password_that_cannot_be_compared_is_no_failure(rp, browser, monkeypatch):
-    async def busy(*_arguments: object) -> bool:
+    async def busy(*_arguments: object, **_named: object) -> bool:
         raise Unavailable("Too many passwords wait.")
 
     monkeypatch.setattr(accounts, "_PASSWORD_FAILURES", 1)

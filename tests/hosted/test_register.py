@@ -428,9 +428,9 @@ async def test_attack_44_existing_address_takes_as_long_as_a_new_one_if_verified
     hashed = []
     verify_decoy = PasswordPool.verify_decoy
 
-    async def counted(self, *arguments):
+    async def counted(self, *arguments, **named):
         hashed.append(arguments[1:])
-        await verify_decoy(self, *arguments)
+        await verify_decoy(self, *arguments, **named)
 
     monkeypatch.setattr(PasswordPool, "verify_decoy", counted)
     await send(browser, await open_page(rp, browser), email=rp.login_id, password=PASSWORD)

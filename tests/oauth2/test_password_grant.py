@@ -194,9 +194,9 @@ async def test_attack_44_unknown_user_takes_the_time_of_a_wrong_password(rp, htt
     compared: list[str] = []
     verify = PasswordPool.verify
 
-    async def noted(self, password, stored):
+    async def noted(self, password, stored, **named):
         compared.append(f"{stored.scheme} {stored.factor}")
-        return await verify(self, password, stored)
+        return await verify(self, password, stored, **named)
 
     monkeypatch.setattr(PasswordPool, "verify", noted)
     await token_request(rp, http, password="wrong")
@@ -469,7 +469,7 @@ async def test_attack_45_huge_passwords_are_rejected(rp, http):
 
 
 async def test_attack_45_full_password_queue_is_reported(rp, http, monkeypatch):
-    async def full(*_arguments: object) -> bool:
+    async def full(*_arguments: object, **_named: object) -> bool:
         raise Unavailable("Too many passwords wait.")
 
     monkeypatch.setattr(PasswordPool, "verify", full)

@@ -30,6 +30,7 @@ _ARGON2_MEMORY_KIB = 19_456
 _ARGON2_LANES = 1
 _ARGON2_OUT_OF_MEMORY = argon2.low_level.error_to_str(-22)
 _SALT_BYTES = 32
+_SLOW_FACTORS: Final = {"argon2id": 30, "bcrypt": 13, "phpass-md5": 500_000, "phpass-sha512": 300_000}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ def is_known(scheme: str) -> bool:
 def is_acceptable_factor(scheme: str, factor: int) -> bool:
     """Whether the factor is within the bounds of the scheme."""
     return _SCHEMES[scheme].minimum_factor <= factor <= _SCHEMES[scheme].maximum_factor
+
+
+def is_slow(scheme: str, factor: int) -> bool:
+    """Return whether a hash occupies a core for more than about half a second."""
+    return factor > _SLOW_FACTORS.get(scheme, 1_000_000)
 
 
 def maximum_length(scheme: str) -> int | None:

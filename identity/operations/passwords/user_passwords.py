@@ -99,7 +99,7 @@ async def change_problems(
     if age["enabled"] and is_recent and not is_forced:
         errors.append(FieldError.of("tooYoung", path, "The password was changed too recently."))
     for used in _remembered_passwords(stored)[: PasswordRules.of(tenant).remembered]:
-        if await services.runtime.passwords.verify(password.password, used):
+        if await services.runtime.passwords.verify(password.password, used, tenant_id=tenant["id"]):
             errors.append(FieldError.of("previouslyUsed", path, "The password was used before."))
             break
     return errors or await breach_detection.problems(services, tenant, stored, password.password, path)
@@ -109,7 +109,9 @@ async def with_password(
     services: Services, tenant: Document, user: Document, password: NewPassword, now: Instant
 ) -> Document:
     """Return the user with the hashed password; the previous one is remembered if the tenant requires it."""
-    hashed = await services.runtime.passwords.hash(password.password, password.scheme, password.factor)
+    hashed = await services.runtime.passwords.hash(
+        password.password, password.scheme, password.factor, tenant_id=tenant["id"]
+    )
     private = {name: value for name, value in user["private"].items() if name != "previousPasswords"}
     if (earlier := PasswordRules.of(tenant).remembered - 1) > 0:
         private["previousPasswords"] = [dataclasses.asdict(used) for used in _remembered_passwords(user)[:earlier]]
@@ -133,10 +135,11 @@ async def is_correct(services: Services, tenant: Document, user: Document | None
     configured = tenant["passwordEncryptionConfiguration"]
     tenant_scheme = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
     stored = None if user is None else password_hashing.stored_password(user)
-    if stored is not None and await services.runtime.passwords.verify(password, stored):
+    pool, tenant_id = services.runtime.passwords, tenant["id"]
+    if stored is not None and await pool.verify(password, stored, tenant_id=tenant_id):
         return True
     if stored is None or (stored.scheme, stored.factor) != tenant_scheme:
-        await services.runtime.passwords.verify_decoy(password, *tenant_scheme)
+        await pool.verify_decoy(password, *tenant_scheme, tenant_id=tenant_id)
     return False
 
 
@@ -147,7 +150,8 @@ async def rehash(services: Services, tenant: Document, user: Document, password:
     scheme, factor = configured["encryptionScheme"], configured["encryptionSchemeFactor"]
     if not configured["modifyEncryptionSchemeOnLogin"] or (old["scheme"], old["factor"]) == (scheme, factor):
         return
-    fresh = dataclasses.asdict(await services.runtime.passwords.hash(password, scheme, factor))
+    hashed = await services.runtime.passwords.hash(password, scheme, factor, tenant_id=tenant["id"])
+    fresh = dataclasses.asdict(hashed)
     await services.directory.users.rehash_password(user["tenantId"], user["id"], old, fresh)
 
 

@@ -18,7 +18,7 @@ from identity.operations.groups import groups
 from identity.operations.messaging import user_notifications
 from identity.operations.objects import application_lookup, crud, features
 from identity.operations.password_changes import password_changes
-from identity.operations.passwords import breach_detection, user_passwords
+from identity.operations.passwords import breach_detection, password_cost, user_passwords
 from identity.operations.passwords.user_passwords import NewPassword
 from identity.operations.verification import email_verifications, verified_login_ids
 from identity.schemas import fill
@@ -92,7 +92,7 @@ async def draft_user(
     if not request["disableDomainBlock"]:
         blocked_domains = tenant["registrationConfiguration"]["blockedDomains"]
         errors += user_rules.blocked_domain_problems(user, blocked_domains)
-    errors += [] if is_random else await _password_problems(services, tenant, user, password)
+    errors += [] if is_random else await _password_problems(services, call, tenant, user, password)
     errors += await _membership_problems(services, tenant_id, requested["memberships"])
     errors += [*verified.errors, *user_rules.duplicate_problems(user, others)]
     if user_id is not None and await services.directory.users.find_cached_across_tenants(user_id) is not None:
@@ -240,10 +240,11 @@ def _verified_reason(tenant: Document, user: Document, request: Document) -> str
 
 
 async def _password_problems(
-    services: Services, tenant: Document, user: Document, password: NewPassword | None
+    services: Services, call: Call, tenant: Document, user: Document, password: NewPassword | None
 ) -> list[FieldError]:
     path = user_passwords.PATH
     if password is None:
         return [FieldError.missing(path, "blank")]
     errors = user_passwords.policy_problems(tenant, user, password)
+    errors += password_cost.factor_problems(services, call, tenant, password.scheme, password.factor)
     return errors or await breach_detection.problems(services, tenant, user, password.password, path)

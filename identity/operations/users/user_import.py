@@ -27,7 +27,7 @@ from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
 from identity.operations.groups import administrators, group_members, groups
 from identity.operations.objects import crud, features
-from identity.operations.passwords import user_passwords
+from identity.operations.passwords import password_cost, user_passwords
 from identity.schemas import Shape
 from identity.services import Services
 from identity.store.mongo import BULK_SECONDS, STORE_ERRORS, Session
@@ -87,7 +87,7 @@ class _ImportDrafts:
 
     def __init__(self) -> None:
         self.users: list[tuple[TenantId, bytes, bool]] = []
-        self.plain: list[tuple[str, str, int]] = []
+        self.plain: list[tuple[str, str, int, str]] = []
         self.unique_values: list[_UniqueValues] = []
         self.errors: list[FieldError] = []
         self.unlicensed: dict[GeneralError, None] = {}
@@ -163,11 +163,12 @@ async def _validate(
     referenced: Mapping[TenantId, import_rules.ReferencedObjects],
 ) -> _ImportDrafts:
     drafts, cooperation = _ImportDrafts(), CooperativeYield()
-    drafts.errors = [*requested.errors, *_scheme_problems(request, referenced.values())]
+    drafts.errors = [*requested.errors, *_scheme_problems(services, call, request, referenced.values())]
     for index, raw in enumerate(requested.users):
         if raw:
             parsed = orjson.loads(raw)
             _add_draft(call, index, parsed, request, referenced, drafts)
+            drafts.errors += _cost_problems(services, call, index, parsed, referenced)
             drafts.unlicensed |= dict.fromkeys(features.problems(services, "user", parsed, None))
             _require_few(drafts.errors)
         await cooperation.step()
@@ -206,7 +207,7 @@ def _add_draft(
     if is_plain:
         plain = user_passwords.requested_password(objects.tenant, {**_only(parsed, "password"), **_hashing(request)})
         assert plain is not None
-        drafts.plain.append((plain.password, plain.scheme, plain.factor))
+        drafts.plain.append((plain.password, plain.scheme, plain.factor, tenant_id))
     elif "password" in parsed:
         factor = user_passwords.default_factor(parsed["encryptionScheme"])
         user["private"]["password"] = import_rules.stored_password(parsed, factor)
@@ -379,7 +380,25 @@ async def _stored_problems(services: Services, first: int, unique_values: Sequen
     ]
 
 
-def _scheme_problems(request: Document, referenced: Iterable[import_rules.ReferencedObjects]) -> list[FieldError]:
+def _cost_problems(
+    services: Services,
+    call: Call,
+    index: int,
+    parsed: Document,
+    referenced: Mapping[TenantId, import_rules.ReferencedObjects],
+) -> list[FieldError]:
+    """Return the error of a hash that costs more than the caller may choose: every login of the user repeats it."""
+    objects = referenced.get(TenantId(str(call.tenant_id or parsed.get("tenantId"))))
+    if objects is None or "encryptionScheme" not in parsed or "factor" not in parsed:
+        return []
+    scheme, factor = parsed["encryptionScheme"], parsed["factor"]
+    errors = password_cost.factor_problems(services, call, objects.tenant, scheme, factor)
+    return [bulk_imports.at("users", index, error) for error in errors]
+
+
+def _scheme_problems(
+    services: Services, call: Call, request: Document, referenced: Iterable[import_rules.ReferencedObjects]
+) -> list[FieldError]:
     """Return the errors of the hash scheme for plain-text passwords."""
     if "encryptionScheme" in request and not password_hashing.is_known(request["encryptionScheme"]):
         return [FieldError.invalid("encryptionScheme", "is not known")]
@@ -388,6 +407,9 @@ def _scheme_problems(request: Document, referenced: Iterable[import_rules.Refere
         assert password is not None
         if not password_hashing.is_acceptable_factor(password.scheme, password.factor):
             return [FieldError.of("invalid", "factor", f"The [factor] is out of range for {password.scheme}.")]
+        tenant, scheme, factor = objects.tenant, password.scheme, password.factor
+        if errors := password_cost.factor_problems(services, call, tenant, scheme, factor, "factor"):
+            return errors
     return []
 
 

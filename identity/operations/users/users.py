@@ -22,7 +22,7 @@ from identity.operations.issuance import user_tokens
 from identity.operations.messaging import user_events, user_notifications, user_views
 from identity.operations.objects import application_lookup, crud, features, index_search, user_lookup
 from identity.operations.password_changes import password_changes
-from identity.operations.passwords import user_passwords
+from identity.operations.passwords import password_cost, user_passwords
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import new_users
@@ -318,6 +318,7 @@ async def _replacement(
     password = user_passwords.requested_password(tenant, request["user"])
     if password is not None:
         errors += user_passwords.policy_problems(tenant, user, password)
+        errors += password_cost.factor_problems(services, call, tenant, password.scheme, password.factor)
         if not errors:
             errors += await user_passwords.change_problems(services, tenant, stored, password, call.now)
     if others:

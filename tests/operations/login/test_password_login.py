@@ -242,7 +242,7 @@ async def test_unverified_attempt_is_not_counted(logins: Logins) -> None:
     services = logins.services
 
     class Busy:
-        async def verify(self, *_arguments: Any) -> bool:
+        async def verify(self, *_arguments: Any, **_named: Any) -> bool:
             raise Unavailable
 
     logins.services = with_passwords(services, Busy())
@@ -281,13 +281,13 @@ def watch(logins: Logins) -> list[str]:
     pool = logins.services.runtime.passwords
 
     class Watched:
-        async def verify(self, *arguments: Any) -> bool:
+        async def verify(self, *arguments: Any, **named: Any) -> bool:
             calls.append("verify")
-            return await pool.verify(*arguments)
+            return await pool.verify(*arguments, **named)
 
-        async def verify_decoy(self, *arguments: Any) -> None:
+        async def verify_decoy(self, *arguments: Any, **named: Any) -> None:
             calls.append("verify_decoy")
-            await pool.verify_decoy(*arguments)
+            await pool.verify_decoy(*arguments, **named)
 
     logins.services = with_passwords(logins.services, Watched())
     return calls
