@@ -265,6 +265,19 @@ async def test_codes_are_sent_neither_by_messenger_nor_by_the_tenant(
 
 
 @pytest.mark.requirement("console-25")
+async def test_notices_are_built_in_mails_of_the_console(service, caller, api, user, console_box, thief) -> None:
+    template_id = await make_template(api, STOLEN)
+    email = thief.configuration(passwordUpdateEmailTemplateId=template_id)
+    if not await patch(caller, TENANT, {"tenant": {"emailConfiguration": email}}):
+        await set_up(service, {"emailConfiguration": email})
+    assert await patch(api, f"/api/user/{user['id']}", {"user": {"password": "a new horse battery"}})
+    (mail,) = await console_box.wait_for(1)
+    assert mail.recipients == [user["email"]]
+    assert "administrator account" in str(mail.message["Subject"])
+    assert not thief.mails
+
+
+@pytest.mark.requirement("console-25")
 async def test_without_a_mail_server_of_the_console_nothing_is_sent(
     build: Build, session_clock: ShiftedClock, thief: Mailbox
 ) -> None:

@@ -12,7 +12,10 @@ from typing import Final, Literal
 from identity.call import Document
 from identity.domain.objects import catalogues
 
-Kind = Literal["emailChange", "forgotPassword", "loginCode", "loginLink", "phoneChange", "verifyNewEmail"]
+Kind = Literal[
+    "administratorChange", "administratorLogin", "emailChange", "forgotPassword", "loginCode", "loginLink",
+    "phoneChange", "verifyNewEmail",
+]  # fmt: skip
 
 LAYOUT: Final = Path(__file__).with_name("builtin_mail.html").read_text("utf-8")
 _PLACEHOLDER: Final = "{0}"
@@ -21,7 +24,9 @@ _VALUES: Final = {"emailChange": "${previousEmail}"}
 
 _CODES: Final = {"loginCode": "oneTimeCode", "verifyNewEmail": "verificationOneTimeCode"}
 """Kind of mail -> the value that holds its code, if there is one."""
-_WITHOUT_LINK: Final = frozenset({"loginCode", "phoneChange"})
+_NOTICES: Final = frozenset({"administratorChange", "administratorLogin"})
+"""Kinds of mail that end with their text."""
+_WITHOUT_LINK: Final = frozenset({*_NOTICES, "loginCode", "phoneChange"})
 _CHANGES: Final = frozenset({"emailChange", "phoneChange"})
 _BUTTON: Final = (
     '<p style="margin:0 0 20px;"><a class="button" href="${link}" style="display:inline-block;padding:12px 20px;'
@@ -49,7 +54,7 @@ def template(mail: BuiltinMail, locales: Iterable[str]) -> Document:
 def _template(kind: Kind, language: str) -> Document:
     texts = {**catalogues.texts(catalogues.SOURCE_LANGUAGE), **catalogues.texts(language)}
     own = {part: texts.get(f"mail.{kind}.{part}", "") for part in ("subject", "text", "button")}
-    ignore = texts["mail.ignoreChange" if kind in _CHANGES else "mail.ignore"]
+    ignore = "" if kind in _NOTICES else texts["mail.ignoreChange" if kind in _CHANGES else "mail.ignore"]
     return {
         "name": f"Built-in: {kind} ({language})",
         "defaultSubject": own["subject"],
@@ -63,7 +68,7 @@ def _text(kind: Kind, own: dict[str, str], ignore: str, code: str) -> str:
     if kind not in _WITHOUT_LINK:
         lines.append(f"{own['button']}:\n${{link}}")
     lines.append(_code(kind, f"{code} ${{{_CODES.get(kind)}}}"))
-    return "\n\n".join([*filter(None, lines), ignore]) + "\n"
+    return "\n\n".join(filter(None, [*lines, ignore])) + "\n"
 
 
 def _html(kind: Kind, language: str, own: dict[str, str], others: tuple[str, str, str]) -> str:

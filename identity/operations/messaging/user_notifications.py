@@ -12,6 +12,7 @@ from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import event_info
 from identity.domain.users import users
 from identity.ids import TenantId
+from identity.operations.groups import administrator_realm as realm
 from identity.operations.messaging import mail, user_events
 from identity.operations.messaging.mail import MailOptions
 from identity.services import Services
@@ -48,6 +49,23 @@ _EVENT_TYPES: Final[dict[Template, str]] = {
 """The published `event.type` by template, so that templates can be shared."""
 _BUILTIN: Final = {"forgotPasswordEmailTemplateId": BuiltinMail("forgotPassword")}
 """Mails that users request on the pages, and that need no template of the tenant."""
+_BUILTIN_FOR_ADMINISTRATORS: Final = {
+    **_BUILTIN,
+    **dict.fromkeys(
+        ("loginNewDeviceEmailTemplateId", "loginSuspiciousEmailTemplateId"), BuiltinMail("administratorLogin")
+    ),
+    **dict.fromkeys(
+        (
+            "emailUpdateEmailTemplateId",
+            "passwordResetSuccessEmailTemplateId",
+            "passwordUpdateEmailTemplateId",
+            "twoFactorMethodAddEmailTemplateId",
+            "twoFactorMethodRemoveEmailTemplateId",
+        ),
+        BuiltinMail("administratorChange"),
+    ),
+}
+"""Mails to administrators, who receive no template of the tenant."""
 _MAX_DUPLICATE_NOTICES: Final = 5
 _DUPLICATE_NOTICES_SECONDS: Final = 3600
 
@@ -69,6 +87,8 @@ def template_of(tenant: Document, application: Document | None, name: str) -> st
     """Return the configured template of a mail, else a built-in one, if any; None without a mail server."""
     if not mail_messages.has_mail_server(tenant):
         return None
+    if administrator_realm.is_realm(tenant):
+        return _BUILTIN_FOR_ADMINISTRATORS.get(name)
     return configured_template(tenant, application, name) or _BUILTIN.get(name)
 
 
@@ -88,6 +108,7 @@ async def notify(
     Does nothing without a template or an address. The template can use `data`, `event.type`, `event.createInstant` and
     `event.info` (the origin of the request).
     """
+    tenant = await realm.of_user(services, tenant, user)
     template_id = template_of(tenant, application, name)
     if template_id is None or (address or users.email_address(user)) is None:
         return

@@ -12,6 +12,7 @@ from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects import catalogues
 
 KINDS = typing.get_args(builtin_mails.Kind)
+WITHOUT_LINK = {"administratorChange", "administratorLogin", "loginCode", "phoneChange"}
 VALUES = {
     "link": 'https://id.example.com/x?a=1&b="2"',
     "previousEmail": "<b>old@example.com</b>",
@@ -27,11 +28,11 @@ def test_mail_has_subject_text_and_html_in_the_language(kind, language) -> None:
     assert rendered.errors == {}
     subject, text, html = (rendered.parts[part] for part in ("subject", "text", "html"))
     assert subject
-    assert (VALUES["link"] in text) is (kind not in {"loginCode", "phoneChange"})
+    assert (VALUES["link"] in text) is (kind not in WITHOUT_LINK)
     assert f'<html lang="{language}" dir="{catalogues.direction(language)}">' in html
     assert html.count("https://id.example.com/x?a=1&amp;b=&#34;2&#34;") + html.count(
         "https://id.example.com/x?a=1&amp;b=&quot;2&quot;"
-    ) == (0 if kind in {"loginCode", "phoneChange"} else 3)
+    ) == (0 if kind in WITHOUT_LINK else 3)
     assert "<b>old" not in html
     assert ("A1B2C3" in text) is ("A1B2C3" in html) is (kind in {"loginCode", "verifyNewEmail"})
     assert not re.search(r"<<|>>|\{0\}|\$\{|\[#", text + html)
