@@ -312,10 +312,73 @@ async def test_id_from_before_the_appointment_does_not_set_the_password(api, rp)
     headers = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
     change_id = (await api.post("/api/user/forgot-password", json=body, headers=headers)).json()["changePasswordId"]
     assert (await api.get(f"/api/user/change-password/{change_id}")).status_code == 200
-    registration = {"registration": {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": ["admin"]}}
-    assert (await api.post(f"/api/user/registration/{ordinary['id']}", json=registration)).status_code == 200
+    await appoint(api, ordinary["id"])
     changed = await api.post(f"/api/user/change-password/{change_id}", json={"password": "another password"})
     assert changed.status_code == 404
+
+
+async def appoint(api: httpx.AsyncClient, user_id: str) -> None:
+    registration = {"registration": {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": ["admin"]}}
+    assert (await api.post(f"/api/user/registration/{user_id}", json=registration)).status_code == 200
+
+
+@pytest.mark.requirement("console-25")
+async def test_passwordless_code_from_before_the_appointment_is_none(api, anonymous, rp) -> None:
+    request = {"applicationId": rp.client_id, "loginId": rp.user["email"]}
+    first, second = [(await api.post("/api/passwordless/start", json=request)).json()["code"] for _ in range(2)]
+    assert (await anonymous.post("/api/passwordless/login", json={"code": first})).status_code in ALLOWED
+    await appoint(api, rp.user["id"])
+    assert (await anonymous.post("/api/passwordless/login", json={"code": second})).status_code == 404
+    third = (await api.post("/api/passwordless/start", json=request)).json()["code"]
+    assert (await anonymous.post("/api/passwordless/login", json={"code": third})).status_code in ALLOWED
+
+
+@pytest.mark.requirement("console-25")
+@pytest.mark.parametrize("kind", ["verification", "revocation"])
+async def test_change_of_address_from_before_the_appointment_has_no_effect(
+    service, api, anonymous, rp, thief, kind
+) -> None:
+    await set_up(service, {"emailConfiguration": thief.configuration()})
+    assert "code" in relying_party.response(await rp.submit(anonymous, await rp.authorize(anonymous)))
+    shown = await Browser(anonymous).open(f"/account/edit?client_id={rp.client_id}&tenantId={DEFAULT_TENANT}")
+    form = next(form for form in Page(shown).forms if "user.email" in form["fields"])
+    data = {**form["fields"], "user.email": f"{new_id()}@thief.example.com", "currentPassword": PASSWORD}
+    answer = await anonymous.post(urllib.parse.urljoin(str(shown.url), form["action"]), data=data)
+    assert answer.status_code == 302, answer.text
+    text = "".join(mail.part("plain") for mail in await thief.wait_for(2))
+    verification = re.search(r"http\S+/email/verify/\S+", text)
+    revocation = re.search(r"http\S+/email/revoke-change/\S+", text)
+    assert verification is not None
+    assert revocation is not None
+    path = f"/api/user/{rp.user['id']}"
+    if kind == "revocation":
+        await confirm(anonymous, verification[0])
+        assert (await api.get(path)).json()["user"]["email"] == data["user.email"]
+    before = (await api.get(path)).json()["user"]["email"]
+    await appoint(api, rp.user["id"])
+    await confirm(anonymous, (verification if kind == "verification" else revocation)[0])
+    assert (await api.get(path)).json()["user"]["email"] == before
+
+
+async def confirm(http: httpx.AsyncClient, link: str) -> None:
+    """Open the link of a mail, and press the button of its page, if there is one."""
+    shown = await http.get(link)
+    for form in Page(shown).forms:
+        if form["method"] == "post":
+            await http.post(urllib.parse.urljoin(str(shown.url), form["action"]), data=form["fields"])
+
+
+@pytest.mark.requirement("console-25")
+async def test_interrupted_login_from_before_the_appointment_does_not_continue(
+    service, api, anonymous, rp, clock
+) -> None:
+    await set_up(service, {"multiFactorConfiguration": {"loginPolicy": "Required"}})
+    shown = await Browser(anonymous).follow(await rp.submit(anonymous, await rp.authorize(anonymous)))
+    assert shown.url.path == "/oauth2/two-factor-enable"
+    clock.advance(seconds=1)
+    await appoint(api, rp.user["id"])
+    again = await Browser(anonymous).open(str(shown.url))
+    assert again.url.path != "/oauth2/two-factor-enable" or 'type="password"' in again.text
 
 
 # The login page
@@ -424,8 +487,7 @@ async def test_account_page_of_an_administrator_is_that_of_the_console(anonymous
 async def test_session_from_before_the_appointment_is_none(anonymous, api, rp, clock) -> None:
     assert "code" in relying_party.response(await rp.submit(anonymous, await rp.authorize(anonymous)))
     clock.advance(seconds=1)
-    registration = {"registration": {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": ["admin"]}}
-    assert (await api.post(f"/api/user/registration/{rp.user['id']}", json=registration)).status_code == 200
+    await appoint(api, rp.user["id"])
     assert relying_party.response(await rp.authorize(anonymous, prompt="none"))["error"] == "login_required"
     assert is_login_page(await Browser(anonymous).open("/admin"))
 

@@ -90,6 +90,12 @@ def registration_of(user: Document) -> Document | None:
     return next(found, None)
 
 
+def is_appointed_since(user: Document, instant: int) -> bool:
+    """Return whether a user was registered for the administrators' application after an instant."""
+    registration = registration_of(user)
+    return registration is not None and bool(registration["insertInstant"] > instant)
+
+
 def caller_of(user: Document, authority: Authority) -> AdministratorCaller:
     """Return the caller of a signed-in administrator."""
     grant: Document = {

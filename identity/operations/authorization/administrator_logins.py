@@ -57,6 +57,5 @@ async def may_sign_in(services: Services, session: SsoSession, user: Document) -
     """
     if not await administrators.is_administrator(services, user):
         return True
-    registration = administrator_roles.registration_of(user)
-    is_older = registration is not None and session.auth_instant < registration["insertInstant"]
+    is_older = administrator_roles.is_appointed_since(user, session.auth_instant)
     return session.authentication_type in _METHODS and not is_older

@@ -10,6 +10,7 @@ import functools
 from typing import TypeVar
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_roles
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers
 from identity.domain.users import users
@@ -174,11 +175,15 @@ async def _link_account(
 async def _find_user(
     services: Services, transaction: InterruptedTransaction, login: InterruptedLogin
 ) -> Document | None:
-    """Return the current user of a login; None if they were deleted or changed their password since."""
+    """Return the current user of a login; None if they were deleted, or changed since.
+
+    A later password, or an appointment as an administrator, invalidates the login.
+    """
     user = await services.directory.users.find(transaction.client.tenant_id, UserId(login.user_id))
     if user is None or login.authenticated_instant is None or login.session_id:
         return user
     is_outdated = login_outcomes.is_password_outdated(user, login.authentication_type, login.authenticated_instant)
+    is_outdated = is_outdated or administrator_roles.is_appointed_since(user, login.authenticated_instant)
     return None if is_outdated else user
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from identity.call import Call, Document
+from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.login.login_outcomes import Authenticated
 from identity.domain.messaging import mail_messages
 from identity.domain.messaging.builtin_mails import BuiltinMail
@@ -47,6 +48,7 @@ _START: Final = "api/passwordless-start.request.json"
 _SEND: Final = "api/passwordless-send.request.json"
 _LOGIN: Final = "api/passwordless-login.request.json"
 _STATE_BYTES: Final = 10_000
+_MARK: Final = "isForAdministrator"
 _DECOY_OWNER: Final = "nobody "
 """Prefix of the owner of a decoy login, for a login id without a user: its code is valid but logs in nothing."""
 
@@ -95,6 +97,8 @@ async def start(services: Services, call: Call, body: Document) -> Document:
     if user is None:
         raise NotFound
     await administrators.require_authority(services, call, user)
+    if await administrators.is_administrator(services, user):
+        client, _ = _in_realm(services, client)
     state, strategy = request.get("state"), request.get("loginStrategy")
     started = await begin(services, client, user["id"], state=state, strategy=strategy)
     return started.to_document()
@@ -164,6 +168,7 @@ async def begin(
             "applicationId": client.client_id,
             "state": state,
             "oneTimeCode": one_time_code and fingerprint(one_time_code),
+            _MARK: realm_rules.is_realm(client.tenant),
         },
         settings.ttl_seconds,
         make=settings.new_id,
@@ -230,6 +235,8 @@ async def _redeem(services: Services, call: Call, code: str, one_time_code: str 
     user = await services.directory.users.find(stored.tenant_id, stored.owner)
     if user is None:
         raise NotFound(log_detail="the user of a passwordless login was deleted")
+    if not stored.document.get(_MARK) and await administrators.is_administrator(services, user):
+        raise NotFound(log_detail="the user became an administrator after the code was issued")
     if stored.document.get("mailedTo") not in {None, user.get("email")}:
         raise NotFound(log_detail="the user's email address changed since the code was sent")
     use = services.tokens.one_time_tokens.use(stored.tenant_id, _KIND, code)
@@ -318,6 +325,7 @@ async def _send_email(
         "mailedTo": user.get("email"),
         "oneTimeCode": one_time_code and fingerprint(one_time_code),
         "state": state,
+        _MARK: realm_rules.is_realm(client.tenant),
     }
     if await services.tokens.one_time_tokens.replace(client.tenant_id, _KIND, started.code, document):
         data: Document = {**started.to_document(), "state": state or {}}

@@ -15,6 +15,7 @@ from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import users as user_rules
 from identity.errors import Duplicate, NotFound
 from identity.ids import Secret, TenantId
+from identity.operations.groups import administrators
 from identity.operations.messaging import user_events, user_notifications
 from identity.operations.objects import crud
 from identity.operations.verification import change_revocations, verification_codes, verified_users
@@ -26,6 +27,7 @@ from identity.store.one_time_tokens import OneTimeToken, OneTimeTokenUse
 
 KIND: Final[VerificationKind] = "emailVerification"
 REVOCATION: Final = "email-change-revocation"
+_MARK: Final = "isForAdministrator"
 
 
 def is_change(token: OneTimeToken) -> bool:
@@ -40,6 +42,7 @@ async def start(services: Services, tenant: Document, user: Document, email: str
         "email": email,
         "previousEmail": user.get("email", ""),
         "revocations": _revocations(user),
+        _MARK: await administrators.is_administrator(services, user),
     }
     strategy = EmailVerification.of(tenant).verification_strategy
     return await verification_codes.start(services, tenant, KIND, owner_of(user["id"]), details, strategy)
@@ -62,6 +65,7 @@ async def complete(services: Services, call: Call, token: OneTimeToken, use: One
     WebhookTransactionFailed, with the verification still open.
     """
     before = await services.directory.users.get(token.tenant_id, token.document["userId"])
+    await _require_valid_for(services, token, before)
     email = token.document["email"]
     apply = functools.partial(_apply, call, token)
     try:
@@ -84,6 +88,12 @@ def _apply(call: Call, token: OneTimeToken, stored: Document) -> UserVerificatio
     return UserVerification(changed, before_commit, user_events.after_update(stored, changed, new_password=False))
 
 
+async def _require_valid_for(services: Services, token: OneTimeToken, user: Document) -> None:
+    """Raise NotFound if the user became an administrator after the token was issued: it may be in other hands."""
+    if not token.document.get(_MARK) and await administrators.is_administrator(services, user):
+        raise NotFound(log_detail="the user became an administrator after the token was issued")
+
+
 async def issue_revocation(services: Services, user: Document) -> Secret:
     """Issue the token with which the user's present address can revoke a change of it."""
     verification = {name: user[name] for name in ("verified", "verifiedInstant") if name in user}
@@ -91,6 +101,7 @@ async def issue_revocation(services: Services, user: Document) -> Secret:
         "email": user["email"],
         "verification": verification,
         "verifiedReason": user["private"].get("verifiedReason"),
+        _MARK: await administrators.is_administrator(services, user),
     }
     tenant_id = TenantId(user["tenantId"])
     token = await services.tokens.one_time_tokens.issue(
@@ -111,8 +122,9 @@ async def revoke(services: Services, call: Call, tenant_id: TenantId, token: str
         raise NotFound(log_detail="no such revocation token")
     use = services.tokens.one_time_tokens.use(revocation.tenant_id, REVOCATION, token)
     call = call.within(revocation.tenant_id)
-    await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
     before = await services.directory.users.get(revocation.tenant_id, revocation.owner)
+    await _require_valid_for(services, revocation, before)
+    await services.tokens.one_time_tokens.revoke_all(revocation.tenant_id, KIND, owner_of(revocation.owner))
     try:
         user = await _restore(services, call, revocation, use)
     except Duplicate as duplicate:
