@@ -38,8 +38,6 @@ from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
-from identity.web.console.user_transfer import UPLOADS
-from identity.web.http_server import LargeBodyLimit
 from identity.workers import kickstart
 
 _log = structlog.get_logger(__name__)
@@ -95,7 +93,7 @@ class Service:
         for worker in self._parts.workers:
             await worker.start()
         if sockets:
-            self._server = http_server.serving(application, settings, LargeBodyLimit(self.services, UPLOADS))
+            self._server = http_server.serving(application, settings, web.body_limits(self.services))
             self._server.add_sockets(sockets)
 
     async def drain(self, deadline_seconds: float) -> None:
@@ -135,7 +133,7 @@ class Service:
     @contextlib.asynccontextmanager
     async def _private_server(self, application: tornado.web.Application) -> AsyncIterator[str]:
         """Serve requests on a free port of the loopback interface; provide its URL."""
-        local = http_server.serving(application, self.services.config.server, LargeBodyLimit(self.services, UPLOADS))
+        local = http_server.serving(application, self.services.config.server, web.body_limits(self.services))
         sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
         local.add_sockets(sockets)
         try:

@@ -46,6 +46,7 @@ class Server:
     shutdown_seconds: float
     idle_seconds: float
     max_body_bytes: int
+    max_anonymous_body_bytes: int
     max_import_bytes: int
     max_header_bytes: int
     hsts_seconds: int

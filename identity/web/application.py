@@ -10,10 +10,12 @@ from collections.abc import Iterator
 import prometheus_client
 import structlog
 import tornado.web
+from tornado.httputil import HTTPHeaders
 
 from identity import resources
 from identity.logs import ACCESS
 from identity.operations.connectors import connectors
+from identity.operations.scim import clients as scim_clients
 from identity.services import Services
 from identity.web import crud
 from identity.web.api import (
@@ -48,6 +50,7 @@ from identity.web.base_handlers import BaseHandler, Route
 from identity.web.client_address import ClientAddresses
 from identity.web.console import actions as console_actions
 from identity.web.console import connect as console_connect
+from identity.web.console import handlers as console_handlers
 from identity.web.console import home as console_home
 from identity.web.console import key_check as console_key_check
 from identity.web.console import previews as console_previews
@@ -60,6 +63,7 @@ from identity.web.console import user_transfer
 from identity.web.console import webhook_pages as console_webhook_pages
 from identity.web.hosted import consent, landing_page, passkeys, passwordless, register, verification_gates
 from identity.web.hosted import two_factor as two_factor_pages
+from identity.web.http_server import LargeBodyLimit
 from identity.web.in_flight import InFlight
 from identity.web.oauth2 import (
     authorize,
@@ -142,6 +146,20 @@ _MODULES = (
     console_refusals,
     console_webhook_pages,
 )
+
+
+async def _is_administrator(services: Services, headers: HTTPHeaders) -> bool:
+    return await console_handlers.administrator_of(services, headers) is not None
+
+
+async def _is_scim_client(services: Services, headers: HTTPHeaders) -> bool:
+    return await scim_clients.has_valid_token(services, headers.get("Authorization", ""), services.clock.now())
+
+
+def body_limits(services: Services) -> LargeBodyLimit:
+    """Return the limits of request bodies by the authority of the caller."""
+    callers = {"/admin": _is_administrator, "/api/scim": _is_scim_client}
+    return LargeBodyLimit(services, user_transfer.UPLOADS, callers)
 
 
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:

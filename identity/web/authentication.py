@@ -82,6 +82,19 @@ async def find_caller(
     return found
 
 
+async def is_live_key(services: Services, authorization: str, now: Instant) -> bool:
+    """Return whether a request has an API key that has not expired; its permissions and address are not checked."""
+    text = authorization.strip()
+    api_key = await services.configuration.api_keys.find_by_key(text) if text else None
+    if api_key is None:
+        return False
+    try:
+        _require_live(api_key, now)
+    except Unauthorized:
+        return False
+    return True
+
+
 async def may_call(services: Services, authorization: str, now: Instant, endpoint: str, method: str) -> bool:
     """Return whether the API key of a request may make the call; its address is not checked."""
     text = authorization.strip()

@@ -3,9 +3,11 @@
 Beyond Tornado's own checks (both lengths at once, malformed lengths, folded headers, several hosts) it refuses heads
 with bare line feeds, which proxies interpret differently, and responds to requests that are too large with a body.
 
-Imports may have larger bodies, with an API key that may make them, and one at a time: callers without a key cannot make
-the service buffer a hundred megabytes, and the next large body is read only after the last one was processed. Uploads,
-which are kept on the disk, do not wait for each other.
+The body of a caller without authority is small: parsing a megabyte of JSON or of fields occupies the event loop for
+up to a second. Authority is an API key, a session of the console or the token of a SCIM client, verified before the
+body is read. Imports may have larger bodies, with an API key that may make them, and one at a time: callers without a
+key cannot make the service buffer a hundred megabytes, and the next large body is read only after the last one was
+processed. Uploads, which are kept on the disk, do not wait for each other.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tornado.httputil import (
 from tornado.iostream import IOStream, StreamClosedError
 
 from identity.config.sections import Server as Settings
+from identity.domain.scim import errors as scim_errors
 from identity.errors import TooLarge
 from identity.services import Services
 from identity.store.store_circuit_breaker import OUTAGES
@@ -42,6 +45,11 @@ from identity.web.response import errors_body
 # A body that is too large is read and discarded up to this size: closing while the client sends would reset the
 # connection, and the client would not receive the response.
 _DRAINED_BYTES = 8 * 2**20
+
+_MAXIMUM_COOKIES: Final = 100
+_MAXIMUM_COOKIE_BYTES: Final = 16_384
+"""The limits of the cookies of a request. Browsers send fewer; parsing thousands occupies the event loop."""
+_COOKIES = re.compile(rb"\r\ncookie[ \t]*:([^\r\n]*)", re.IGNORECASE)
 
 _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n"
@@ -57,8 +65,8 @@ LARGE_BODY_PATHS: Final = frozenset({"/api/user/import", "/api/user/refresh-toke
 BODY_SECONDS: Final = 300
 """The time in which a large body must arrive."""
 
-MayUpload = Callable[[Services, HTTPHeaders], Awaitable[bool]]
-"""Returns whether the sender of a request may upload a file."""
+IsPermitted = Callable[[Services, HTTPHeaders], Awaitable[bool]]
+"""Returns whether the sender of a request has the authority for it."""
 
 
 def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
@@ -120,7 +128,7 @@ def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -
 
 def _checked_head(stream: IOStream, head: bytes, max_bytes: int) -> bytes:
     """Return a valid head. Raises HTTPInputError, and StreamClosedError for one that is too large."""
-    if len(head) > max_bytes:
+    if len(head) > max_bytes or _has_excessive_cookies(head):
         stream.write(_HEAD_TOO_LARGE).add_done_callback(lambda _: stream.close())
         raise StreamClosedError
     if head.count(b"\n") != head.count(b"\r\n"):
@@ -130,6 +138,14 @@ def _checked_head(stream: IOStream, head: bytes, max_bytes: int) -> bytes:
     return head
 
 
+def _has_excessive_cookies(head: bytes) -> bool:
+    if len(head) <= _MAXIMUM_COOKIE_BYTES and head.count(b";") < _MAXIMUM_COOKIES:
+        return False
+    cookies = _COOKIES.findall(head)
+    count = sum(line.count(b";") + 1 for line in cookies)
+    return count > _MAXIMUM_COOKIES or sum(map(len, cookies)) > _MAXIMUM_COOKIE_BYTES
+
+
 class _Bounded(HTTPMessageDelegate):
     """Passes a request on, or responds with 413 if its body is too large."""
 
@@ -137,22 +153,32 @@ class _Bounded(HTTPMessageDelegate):
         self._inner = inner
         self._connection = connection
         self._large = large
-        self._max_bytes = large.ordinary_bytes
+        self._max_bytes = large.anonymous_bytes
         self._release: Callable[[], None] | None = None
         self._is_closed = False
         self._size = 0
         self._is_refused = False
+        self._is_scim = False
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
         self._connection.set_max_body_size(2**62)
-        if isinstance(start_line, RequestStartLine) and self._large.applies_to(start_line, headers):
-            return self._acquire(start_line, headers)
-        return self._begin(start_line, headers)
+        self._is_scim = isinstance(start_line, RequestStartLine) and start_line.path.startswith("/api/scim/")
+        if not isinstance(start_line, RequestStartLine) or not self._large.exceeds(self._max_bytes, headers):
+            return self._begin(start_line, headers)
+        return self._raise_limit(start_line, headers)
+
+    async def _raise_limit(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
+        """Continue with the limit of the caller's authority."""
+        if self._large.applies_to(start_line, headers):
+            await self._acquire(start_line, headers)
+        elif await self._large.has_authority(start_line, headers):
+            self._max_bytes = self._large.ordinary_bytes
+        await (self._begin(start_line, headers) or _nothing())
 
     async def _acquire(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
-        """Continue when a large body may be read; its slot is released after the response."""
+        """Raise the limit when a large body may be read; its slot is released after the response."""
         release = await self._large.acquire(start_line, headers)
         if release is not None:
             self._release = release
@@ -167,7 +193,8 @@ class _Bounded(HTTPMessageDelegate):
             self._connection.finish = finished  # type: ignore[method-assign]
             if self._is_closed:
                 release()
-        await (self._begin(start_line, headers) or _nothing())
+        elif await self._large.has_authority(start_line, headers):
+            self._max_bytes = self._large.ordinary_bytes
 
     def _begin(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> Awaitable[None] | None:
         # Tornado refuses malformed lengths when it reads the body.
@@ -204,12 +231,13 @@ class _Bounded(HTTPMessageDelegate):
 
     def _refuse(self, more: dict[str, str]) -> None:
         self._is_refused = True
-        body = orjson.dumps(errors_body(TooLarge(f"The request body is larger than {self._max_bytes} bytes.")))
+        error = TooLarge(f"The request body is larger than {self._max_bytes} bytes.")
+        body = orjson.dumps(scim_errors.body_of(error) if self._is_scim else errors_body(error))
         headers = HTTPHeaders(
             {
                 "Cache-Control": "no-store",
                 "Content-Length": str(len(body)),
-                "Content-Type": "application/json",
+                "Content-Type": "application/scim+json" if self._is_scim else "application/json",
                 "X-Content-Type-Options": "nosniff",
                 **more,
             }
@@ -224,24 +252,47 @@ async def _nothing() -> None:
 
 
 class LargeBodyLimit:
-    """The limit of large bodies in this process; bodies up to `ordinary_bytes` are not concerned.
+    """The limits of bodies by the caller's authority; those of at most `anonymous_bytes` are not concerned.
 
-    `uploads` are the paths of streamed uploads, each with its check.
+    `uploads` are the paths of streamed uploads, each with its check. `callers` has the check of authority of paths
+    whose callers have no API key, by the beginning of the path.
     """
 
-    def __init__(self, services: Services, uploads: Mapping[str, MayUpload]) -> None:
+    def __init__(
+        self, services: Services, uploads: Mapping[str, IsPermitted], callers: Mapping[str, IsPermitted]
+    ) -> None:
         self._services = services
         self._uploads = uploads
+        self._callers = callers
+        self.anonymous_bytes = services.config.server.max_anonymous_body_bytes
         self.ordinary_bytes = services.config.server.max_body_bytes
         self.bytes = max(self.ordinary_bytes, services.config.server.max_import_bytes)
         self._slot = asyncio.Semaphore(1)
+
+    @staticmethod
+    def exceeds(limit: int, headers: HTTPHeaders) -> bool:
+        """Return whether a body is larger than the limit, or of unknown length."""
+        length = headers.get("Content-Length", "")
+        return int(length[:19]) > limit if length.isdecimal() else "Transfer-Encoding" in headers
+
+    async def has_authority(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+        """Return whether the caller has an API key, or the authority that the path requires."""
+        path = _path(start_line)
+        try:
+            for prefix, is_permitted in self._callers.items():
+                if path == prefix or path.startswith(f"{prefix}/"):
+                    return await is_permitted(self._services, headers)
+            return await authentication.is_live_key(
+                self._services, headers.get("Authorization", ""), self._services.clock.now()
+            )
+        except OUTAGES:
+            return False
 
     def applies_to(self, start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
         """Return whether a request may have a large body, and has one or states no length."""
         if start_line.method != "POST" or _path(start_line) not in {*LARGE_BODY_PATHS, *self._uploads}:
             return False
-        length = headers.get("Content-Length", "")
-        return not length.isdecimal() or self.ordinary_bytes < int(length[:19])
+        return self.exceeds(self.ordinary_bytes, headers)
 
     async def acquire(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Callable[[], None] | None:
         """Wait for the slot of a large body; return its release, or None for a caller without permission."""

@@ -462,8 +462,8 @@ async def test_attack_48_address_limit_applies_to_all_users(api, http, monkeypat
 
 
 async def test_attack_45_huge_passwords_are_rejected(rp, http):
-    refused(await token_request(rp, http, password="x" * 1_000_000), "invalid_grant", "invalid_user_credentials")
-    answer = await token_request(rp, http, password="x" * 1_100_000)
+    refused(await token_request(rp, http, password="x" * 60_000), "invalid_grant", "invalid_user_credentials")
+    answer = await token_request(rp, http, password="x" * 70_000)
     assert answer.status_code == 413
     await token_response(rp, http)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
-
 from identity.call import Call, Document
 from identity.domain.authorization import authorization_request
 from identity.domain.authorization.authorization_request import PUSHED, SIGNED
@@ -22,8 +20,6 @@ from identity.services import Services
 
 TTL_SECONDS: Final = 60
 """The lifetime of a pushed request; the client redirects the browser at once (RFC 9126 section 2.2)."""
-
-_MAXIMUM_BYTES: Final = 65_536
 
 
 async def push(
@@ -51,8 +47,6 @@ async def push(
     request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
     if SIGNED in given:
         request[SIGNED] = ""
-    if len(orjson.dumps(request)) > _MAXIMUM_BYTES:
-        raise InvalidRequest("unknown", f"The request exceeds the maximum of {_MAXIMUM_BYTES} bytes.")
     if not identified.has_credentials:
         anonymous_request_limits.require_maximum_size(request)
         await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)

@@ -15,6 +15,7 @@ from identity.call import Call, Document, EntityCaller
 from identity.domain.entities import entities as entity_rules
 from identity.domain.scim.errors import ScimError
 from identity.ids import TenantId, parse_id
+from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.entities import entity_clients
 from identity.services import Services
@@ -54,7 +55,7 @@ async def authenticate(services: Services, call: Call, authorization: str, tenan
     where = {"scimServerConfiguration.enabled": True}
     if not await services.configuration.tenants.list_cached(None, "with SCIM", where, ("_id",), limit=1):
         raise _disabled()
-    verified = await _verify(services, call, authorization)
+    verified = await _verify(services, call.now, authorization)
     tenant = verified.tenant
     if tenant_header and parse_id(tenant_header.strip()) != tenant["id"]:
         raise _unauthorized("the tenant header differs from the tenant of the token")
@@ -70,12 +71,21 @@ async def authenticate(services: Services, call: Call, authorization: str, tenan
     return ScimCall(call, caller, tenant, granted, f"{call.origin.base_url}/api/scim/resource/v2")
 
 
-async def _verify(services: Services, call: Call, authorization: str) -> VerifiedEntityToken:
+async def has_valid_token(services: Services, authorization: str, now: Instant) -> bool:
+    """Return whether a request has a live access token of an entity; its permissions are not checked."""
+    try:
+        await _verify(services, now, authorization)
+    except ScimError:
+        return False
+    return True
+
+
+async def _verify(services: Services, now: Instant, authorization: str) -> VerifiedEntityToken:
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise _unauthorized("the request has no bearer token")
     verified = await services.tokens.issuer.verify_any_access_token(
-        token.strip(), clients.client_finder(services), functools.partial(_find_entity, services), call.now
+        token.strip(), clients.client_finder(services), functools.partial(_find_entity, services), now
     )
     if not isinstance(verified, VerifiedEntityToken):
         raise _unauthorized("the token is not a valid access token of an entity")

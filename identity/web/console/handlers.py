@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 from collections.abc import Mapping
-from http.cookies import Morsel
+from http.cookies import Morsel, SimpleCookie
 from typing import Any, ClassVar, Final
+
+from tornado.httputil import HTTPHeaders
 
 from identity import __version__
 from identity.call import Call
@@ -16,6 +18,7 @@ from identity.ids import fingerprint, same_secret
 from identity.operations.pages import console_sessions
 from identity.operations.pages.console_sessions import Administrator
 from identity.operations.sessions import sso_sessions
+from identity.services import Services
 from identity.web import internal_requests
 from identity.web.console import navigation, render
 from identity.web.endpoint import Endpoint, Method, Reply
@@ -41,6 +44,14 @@ class ApiError(Exception):
     """An API call of a page failed; the page shows why."""
 
     response: InternalResponse
+
+
+async def administrator_of(services: Services, headers: HTTPHeaders) -> Administrator | None:
+    """Return the administrator of the session that a request names, before its body is read."""
+    given = SimpleCookie(headers.get("Cookie", ""))
+    cookies = {name.removeprefix("__Host-"): morsel.value for name, morsel in given.items()}
+    session, sso_session = cookies.get(SESSION_COOKIE, ""), cookies.get(sso_sessions.COOKIE, "")
+    return await console_sessions.find(services, services.clock.now(), session, sso_session)
 
 
 class ConsoleHandler(PageHandler):

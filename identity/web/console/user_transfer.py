@@ -10,7 +10,6 @@ import csv
 import io
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from http.cookies import SimpleCookie
 from typing import Any, Final
 
 import orjson
@@ -24,13 +23,11 @@ from identity.domain.users.user_files import Row, UnreadableFileError
 from identity.errors import Invalid
 from identity.ids import new_id
 from identity.operations.objects import csv_exports
-from identity.operations.pages import console_sessions
-from identity.operations.sessions import sso_sessions
 from identity.services import Services
 from identity.web import json_body
 from identity.web.base_handlers import Route
 from identity.web.console import layouts, navigation, render, uploads
-from identity.web.console.handlers import SESSION_COOKIE
+from identity.web.console.handlers import administrator_of
 from identity.web.console.listing import ListRequest
 from identity.web.console.resource_forms import NewHandler
 from identity.web.console.resource_handlers import TENANT_FIELD, TENANT_HEADER, ResourceHandler
@@ -49,11 +46,8 @@ _INDEX: Final = re.compile(r"users\[(\d+)\]")
 
 
 async def may_upload(services: Services, headers: HTTPHeaders) -> bool:
-    """Whether the session of a request belongs to an administrator who may import users."""
-    given = SimpleCookie(headers.get("Cookie", ""))
-    cookies = {name.removeprefix("__Host-"): morsel.value for name, morsel in given.items()}
-    session, sso_session = cookies.get(SESSION_COOKIE, ""), cookies.get(sso_sessions.COOKIE, "")
-    found = await console_sessions.find(services, services.clock.now(), session, sso_session)
+    """Return whether the session of a request belongs to an administrator who may import users."""
+    found = await administrator_of(services, headers)
     return found is not None and navigation.may_call(found.authority, "POST", _API)
 
 
