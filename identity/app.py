@@ -20,6 +20,7 @@ from identity.call import Document
 from identity.collections import Stores
 from identity.config import EMBEDDED, Config
 from identity.domain.clients import security_profiles
+from identity.domain.configuration import administrator_realm
 from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
 from identity.domain.objects.kickstart import Source
@@ -309,7 +310,9 @@ async def duplicate_issuers(config: Config) -> list[Document]:
 
 
 async def mail_server_faults(config: Config) -> list[str]:
-    """Return why mail servers of tenants cannot be used. Raises StartupError if MongoDB cannot be read.
+    """Return why mail servers of tenants, and that of the console, cannot be used.
+
+    Raises StartupError if MongoDB cannot be read.
 
     A tenant with the default settings has no mail server. Each server is tried once, and at most a hundred are.
     """
@@ -319,13 +322,20 @@ async def mail_server_faults(config: Config) -> list[str]:
     async with _connected(config) as database:
         tenants = await Stores(database, vault, wiring.schedule(config)).documents["tenants"].find_all(None)
     configured = [(one["emailConfiguration"], one["name"]) for one in tenants]
-    servers = {mail.MailServer.of(settings): name for settings, name in configured if mail.is_configured(settings)}
+    servers = {
+        mail.MailServer.of(settings): (f"of the tenant {name}", "emailConfiguration of the tenant")
+        for settings, name in configured
+        if mail.is_configured(settings)
+    }
+    if config.console_email.host is not None:
+        of_console = mail.MailServer.of(administrator_realm.mail_server(config.console_email))
+        servers = {of_console: ("of the console", "console_email"), **servers}
     used = dict(list(servers.items())[:_MOST_MAIL_SERVERS])
     problems = await mail.SmtpClient(config.email).problems(list(used))
     return [
-        f"the mail server {server.host}:{server.port} of the tenant {name} cannot be used: {problem};"
-        " correct emailConfiguration of the tenant, or the server"
-        for (server, name), problem in zip(used.items(), problems, strict=True)
+        f"the mail server {server.host}:{server.port} {owner} cannot be used: {problem};"
+        f" correct {setting}, or the server"
+        for (server, (owner, setting)), problem in zip(used.items(), problems, strict=True)
         if problem is not None
     ]
 

@@ -77,9 +77,12 @@ async def test_check_config_names_mail_servers_that_cannot_be_used(api, service,
     stores = {
         "mongodb__uri": settings.mongodb.uri, "mongodb__database": settings.mongodb.database,
         "redis__url": settings.redis.url, "kickstart__file": "null", "email__allowed_networks": "[127.0.0.0/8]",
+        "console_email__host": "127.0.0.1", "console_email__port": str(free_port()),
     }  # fmt: skip
     done = await asyncio.to_thread(run, Path(settings.data_dir), "check-config", "--json", **stores)
     assert done.returncode == 0, done.stderr
+    (of_console,) = [one for one in json.loads(done.stdout)["warnings"] if "of the console cannot be used" in one]
+    assert "correct console_email" in of_console
     (warning,) = [one for one in json.loads(done.stdout)["warnings"] if tenant["name"] in one]
     assert f"the mail server 127.0.0.1:{email['port']} of the tenant {tenant['name']} cannot be used" in warning
     assert "correct emailConfiguration" in warning

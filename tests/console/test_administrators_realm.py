@@ -666,6 +666,14 @@ async def test_token_of_an_imported_key_is_no_login(service, anonymous, api, use
     assert not await enters(anonymous)
 
 
+@pytest.mark.requirement("console-25")
+async def test_ping_of_an_administrator_yields_no_token(service, caller, api, user, rp) -> None:
+    for application_id in (ADMINISTRATOR_APPLICATION_ID, rp.client_id):
+        body = {"userId": user["id"], "applicationId": application_id}
+        assert (await caller.put("/api/login", json=body)).status_code == 401
+        assert (await api.put("/api/login", json=body)).status_code in ALLOWED
+
+
 # Roles
 
 

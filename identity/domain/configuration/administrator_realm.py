@@ -56,7 +56,7 @@ def of_tenant(
     return {
         **replaced,
         **kept,
-        "emailConfiguration": {**replaced["emailConfiguration"], **_mail_server(email)},
+        "emailConfiguration": {**replaced["emailConfiguration"], **mail_server(email)},
         "httpSessionMaxInactiveInterval": session_seconds,
         "multiFactorConfiguration": {**factors, "email": {**factors["email"], "enabled": sends}},
         _MEMBER: NAME,
@@ -68,7 +68,7 @@ def sends_mail(tenant: Document) -> bool:
     return is_realm(tenant) and mail_messages.has_mail_server(tenant)
 
 
-def _mail_server(email: ConsoleEmail) -> dict[str, Any]:
+def mail_server(email: ConsoleEmail) -> dict[str, Any]:
     """Return the members of an emailConfiguration for the operator's mail server; none without one."""
     if email.host is None:
         return {}

@@ -12,6 +12,7 @@ from identity.errors import NotFound, Unauthorized
 from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.clients import Client
+from identity.operations.groups import administrators
 from identity.operations.login import one_time_passwords, password_login
 from identity.operations.login.password_login import Credentials
 from identity.operations.objects import crud, user_lookup
@@ -75,7 +76,7 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     """Record the activity of a user, and return the Login API response without a refresh token.
 
     A ping does not authenticate: it only requires that the user is neither locked nor expired. Raises Invalid,
-    NotFound for an unknown user, and WebhookTransactionFailed.
+    NotFound for an unknown user, Unauthorized for an administrator with more permissions, and WebhookTransactionFailed.
     """
     request = services.schemas[_PING].read(body)
     client = await clients.find_by_application_id(services, call.tenant_id, request.get("applicationId"))
@@ -87,6 +88,7 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
     user = await services.directory.users.find(tenant_id, request["userId"])
     if user is None:
         raise NotFound
+    await administrators.require_authority(services, call, user)
     application = clients.application_of(client)
     options = dataclasses.replace(LoginOptions.from_request(request), no_refresh_token=True)
     halt = login_outcomes.find_halt(
