@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import urllib.parse
 from collections.abc import AsyncIterator
@@ -448,15 +449,27 @@ async def test_passkey_signs_in(service, anonymous, api, user) -> None:
 
 
 @pytest.mark.requirement("console-25")
-async def test_administrator_of_the_kickstart_format_signs_in(anonymous, api) -> None:
-    """As published kickstarts register one: by POST /api/user/registration with an id, in the default tenant."""
-    user_id, email = new_id(), f"{new_id()}@example.com"
-    body = {
-        "user": {"email": email, "password": PASSWORD},
-        "registration": {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": ["admin"]},
+async def test_administrator_of_a_published_kickstart_signs_in(build: Build, session_clock: ShiftedClock) -> None:
+    kickstart = {
+        "variables": {"adminEmail": "admin@example.com", "adminPassword": "password", "adminUserId": new_id()},
+        "apiKeys": [{"key": SUPER_KEY}],
+        "requests": [
+            {
+                "method": "POST",
+                "url": "/api/user/registration/#{adminUserId}",
+                "body": {
+                    "user": {"email": "#{adminEmail}", "password": "#{adminPassword}"},
+                    "registration": {"applicationId": "#{FUSIONAUTH_APPLICATION_ID}", "roles": ["admin"]},
+                },
+            }
+        ],
     }
-    assert (await api.post(f"/api/user/registration/{user_id}", json=body)).status_code == 200
-    assert (await Browser(anonymous).sign_in(email, administrator.QUIET)).url.path == administrator.QUIET
+    async with (
+        build(clock=session_clock, kickstart=json.dumps(kickstart)) as other,
+        plain_http.client(other.base_url, timeout=30) as http,
+    ):
+        shown = await Browser(http).sign_in("admin@example.com", administrator.QUIET, "password")
+        assert shown.url.path == administrator.QUIET
 
 
 # Sessions, tokens and methods of others
