@@ -7,6 +7,7 @@ case-insensitively, `terms` serves the search for a term, and `login` the order 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import bson
 from bson.raw_bson import RawBSONDocument
 from pymongo import IndexModel, UpdateOne
 
+from identity import write_guard
 from identity.call import Document
 from identity.domain.objects.resource_definition import Unique
 from identity.domain.two_factor import two_factor
@@ -104,6 +106,27 @@ class Users(IndexSearched):
             _index("unverifiedRegistrations", "registrations.applicationId", "_id", where=_UNVERIFIED),
         ]
 
+    async def insert(self, tenant_id: TenantId | None, document: Document, session: Session | None = None) -> None:
+        """As in Documents. Raises Unauthorized if the guard of the request refuses the user."""
+        await write_guard.check(tenant_id, _nobody, document)
+        await super().insert(tenant_id, document, session)
+
+    async def replace(
+        self, tenant_id: TenantId | None, document: Document, expected: int, session: Session | None = None
+    ) -> None:
+        """As in Documents. Raises Unauthorized as `insert` does."""
+        await self._check(tenant_id, document["id"], document)
+        await super().replace(tenant_id, document, expected, session)
+
+    async def delete(self, tenant_id: TenantId | None, document_id: str, session: Session | None = None) -> bool:
+        """As in Documents. Raises Unauthorized as `insert` does."""
+        await self._check(tenant_id, document_id, None)
+        return await super().delete(tenant_id, document_id, session)
+
+    async def _check(self, tenant_id: TenantId | None, user_id: str, after: Document | None) -> None:
+        """Present a write to the guard of the request. Raises Unauthorized."""
+        await write_guard.check(tenant_id, functools.partial(self.find, tenant_id, user_id), after)
+
     async def find_by_login_id(self, tenant_id: TenantId, login_id: str, types: Iterable[str]) -> Document | None:
         """The user who may log in with this value; an email address takes precedence over an equal username."""
         wanted = tuple(kind for kind in types if kind in _KEY_OF_TYPE)
@@ -190,6 +213,7 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, user_id: UserId, prevention: Document, session: Session | None = None
     ) -> bool:
         """Store a user action that prevents logins in its user; False if the user does not exist."""
+        await self._check(tenant_id, user_id, None)
         others = {
             "$filter": {
                 "input": {"$ifNull": ["$private.preventions", []]},
@@ -204,6 +228,7 @@ class Users(IndexSearched):
 
     async def extend_prevention(self, tenant_id: TenantId, user_id: UserId, action_id: str, expiry: int) -> None:
         """Extend a stored action that prevents logins."""
+        await self._check(tenant_id, user_id, None)
         change = {"$max": {"private.preventions.$[one].expiry": expiry}, **_NEW_VERSION}
         where, filters = {"private.preventions.actionId": action_id}, [{"one.actionId": action_id}]
         await self._update_one(tenant_id, user_id, change, where=where, array_filters=filters)
@@ -212,6 +237,7 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, user_id: UserId, action_id: str, session: Session | None = None
     ) -> None:
         """Remove an ended action that prevented logins."""
+        await self._check(tenant_id, user_id, None)
         change = {"$pull": {"private.preventions": {"actionId": action_id}}, **_NEW_VERSION}
         where = {"private.preventions.actionId": action_id}
         await self._update_one(tenant_id, user_id, change, session, where=where)
@@ -251,15 +277,20 @@ class Users(IndexSearched):
         self, tenant_id: TenantId, user_id: str, version: int, session: Session | None = None
     ) -> bool:
         """As `delete`, if the `lastUpdateInstant` of the user is `version`."""
+        await self._check(tenant_id, user_id, None)
         where = {**self._scope(tenant_id), "_id": user_id, "lastUpdateInstant": version}
         result = await self._collection.delete_one(where, session=session)
         self._invalidate(session, user_id)
         return result.deleted_count == 1
 
-    def encode(self, tenant_id: TenantId, user: Document) -> bytes:
-        """A new user, which the caller must not use afterwards, as BSON, which needs less memory than a document."""
+    async def encode(self, tenant_id: TenantId, user: Document) -> bytes:
+        """Return a new user, which the caller must not use afterwards, as BSON: it needs less memory than a document.
+
+        Raises Unauthorized if the guard of the request refuses the user.
+        """
         if user["tenantId"] != tenant_id:
             raise ValueError(f"{self.name} {user['id']} does not belong to tenant {tenant_id}")
+        await write_guard.check(tenant_id, _nobody, user)
         return bson.encode(self._encode_in_place(user))
 
     async def insert_encoded(self, users: Sequence[bytes]) -> None:
@@ -341,6 +372,10 @@ class Users(IndexSearched):
     def _invalidate_many(self, session: Session, user_ids: Iterable[str]) -> None:
         for user_id in user_ids:
             self._invalidate(session, user_id)
+
+
+async def _nobody() -> None:
+    """Return the state of a user before its creation."""
 
 
 def _without_membership(group_id: str) -> Document:

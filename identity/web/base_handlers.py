@@ -14,12 +14,13 @@ import orjson
 import structlog
 import tornado.web
 
-from identity import request_facts
+from identity import request_facts, write_guard
 from identity.call import AdministratorCaller, AnonymousCaller, ApiKeyCaller, Call, Caller, Document, Origin
 from identity.domain.objects import request_members
 from identity.errors import Invalid, LoopDetected, MethodNotAllowed, OAuth2Error, ServiceError, Unavailable
 from identity.ids import TenantId
 from identity.operations.api.discovery import JsonDocument
+from identity.operations.groups import administrators
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
@@ -122,6 +123,7 @@ class BaseHandler(RequestReader, ResponseWriter):
     async def run(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> None:
         """Handle one request, and render its reply or its failure."""
         request_facts.begin(self.request_context.facts)
+        write_guard.begin(administrators.guard_of(self.services, self.caller))
         with self.in_flight:
             await self.run_counted(declared, method, path)
 
@@ -196,6 +198,7 @@ class BaseHandler(RequestReader, ResponseWriter):
                 self.services, authorization, origin, now, endpoint_of(self.template), method, header
             )
         tenant_id = await self.find_tenant_id(declared.tenancy, header)
+        write_guard.begin(administrators.guard_of(self.services, self.caller))
         return Call(tenant_id, self.caller, now, origin, self.event_info)
 
     async def find_tenant_id(self, tenancy: Tenancy, header: str | None) -> TenantId | None:

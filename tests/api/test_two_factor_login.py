@@ -692,19 +692,37 @@ async def test_password_change_on_trusted_device_is_no_second_factor_elsewhere(h
     trust_id = await trusted(http, rp, clock)
     http.cookies.clear()
     await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
-    statuses = []
+    statuses, current = [], PASSWORD
     for at, password in ((other, "another battery"), (rp, "yet another battery")):
-        asked = await log_in(http, rp, twoFactorTrustId=trust_id)
+        asked = await log_in(http, rp, twoFactorTrustId=trust_id, password=current)
         assert asked.status_code == 203, asked.text
         path = f"/api/user/change-password/{asked.json()['changePasswordId']}"
         done = await http.post(path, json={"password": password})
         assert done.status_code == 200, done.text
         once = {"oneTimePassword": done.json()["oneTimePassword"], "applicationId": at.client_id}
         statuses.append((await http.post("/api/login", json=once)).status_code)
-        body = {"user": {"password": PASSWORD}}
-        await rp.patch(f"/api/user/{rp.user['id']}", body)
+        current = password
         await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"passwordChangeRequired": True}})
     assert statuses == [242, 200]
+
+
+@pytest.mark.requirement("attack-46")
+async def test_password_change_by_an_administrator_ends_trust_in_devices(http, rp, clock) -> None:
+    trust_id = await trusted(http, rp, clock)
+    http.cookies.clear()
+    assert (await log_in(http, rp, twoFactorTrustId=trust_id)).status_code == 200
+    await rp.patch(f"/api/user/{rp.user['id']}", {"user": {"password": "another horse battery"}})
+    asked = await log_in(http, rp, twoFactorTrustId=trust_id, password="another horse battery")
+    assert asked.status_code == 242
+    clock.advance(seconds=60)  # a code is valid once
+    trust_id = await complete(http, asked.json()["twoFactorId"], two_factor.code(clock.now()), trustComputer=True)
+    http.cookies.clear()
+    changed = {"loginId": rp.login_id, "password": "yet another battery"}
+    headers = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    answer = await rp.api.post("/api/user/change-password", json=changed, headers=headers)
+    assert answer.is_success, answer.text
+    asked = await log_in(http, rp, twoFactorTrustId=trust_id.json()["twoFactorTrustId"], password="yet another battery")
+    assert asked.status_code == 242
 
 
 @pytest.mark.requirement("attack-46")

@@ -132,11 +132,11 @@ async def test_duplicates_are_found_by_any_login_id_in_the_tenant_only(users: Us
     assert len(await users.find_duplicates(OTHER, {**attempted, "tenantId": OTHER})) == 1
 
 
-def test_user_of_another_tenant_is_not_encoded(users: Users) -> None:
+async def test_user_of_another_tenant_is_not_encoded(users: Users) -> None:
     user = make_user(email="a@example.com")
-    assert users.encode(ONE, copy.deepcopy(user))
+    assert await users.encode(ONE, copy.deepcopy(user))
     with pytest.raises(ValueError, match="does not belong to tenant"):
-        users.encode(OTHER, user)
+        await users.encode(OTHER, user)
 
 
 @pytest.mark.requirement("design-state-8")

@@ -110,7 +110,7 @@ class Resource:
     sealed: tuple[str, ...] = ()
     credentials: tuple[Credential, ...] = ()
     search_rules: SearchRules = NO_SEARCH
-    authorize: Callable[[Call, Document], None] | None = None
+    authorize: Callable[[Any, Call, Document], Awaitable[None]] | None = None
     prepare: Prepare | None = None
     commit: Commit | None = None
     create: Create | None = None

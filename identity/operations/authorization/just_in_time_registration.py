@@ -9,8 +9,10 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
+from identity import write_guard
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
+from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.forms import field_values, form_requests
 from identity.domain.users import registrations as registration_rules
 from identity.domain.users import self_registration
@@ -209,7 +211,13 @@ async def _write(
         after_commit.append(user_events.registration_event(f"{kind}.complete", user, registration, original))
     if before_commit:
         write = functools.partial(services.directory.users.replace, client.tenant_id, user, stored["lastUpdateInstant"])
-        await services.bus.commit(call, Change([write], before_commit, after_commit))
+        change = Change([write], before_commit, after_commit)
+        if client.client_id == ADMINISTRATOR_APPLICATION_ID:
+            # Administrators chose the providers of the console and the roles of new registrations.
+            with write_guard.lifted():
+                await services.bus.commit(call, change)
+        else:
+            await services.bus.commit(call, change)
         return user
     return stored
 

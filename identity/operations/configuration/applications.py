@@ -54,8 +54,23 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += _registration_problems(document, stored)
     errors += await forms.reference_problems(services, "application", _FORMS, document, stored)
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
+    errors += _universal_problems(call, document, stored)
     crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
+
+
+def _universal_problems(call: Call, document: Document, stored: Document | None) -> list[FieldError]:
+    """Return an error for a change of a universal application, which serves every tenant, by a caller of one."""
+    is_universal = any(one is not None and _is_universal(one) for one in (document, stored))
+    if call.caller.tenant_id is None or not is_universal:
+        return []
+    path = "application.universalConfiguration.universal"
+    message = f"The [{path}] can be used with an API key that is not assigned to a tenant."
+    return [FieldError.of("notAllowed", path, message)]
+
+
+def _is_universal(application: Document) -> bool:
+    return bool(application["universalConfiguration"].get("universal"))
 
 
 def _registration_problems(document: Document, stored: Document | None) -> list[FieldError]:
@@ -67,7 +82,7 @@ def _registration_problems(document: Document, stored: Document | None) -> list[
     return []
 
 
-def _authorize(call: Call, application: Document) -> None:
+async def _authorize(_services: Services, call: Call, application: Document) -> None:
     administrators.require_all_permissions(call, application["id"])
 
 

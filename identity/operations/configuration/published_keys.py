@@ -23,7 +23,6 @@ _SIGNING_MEMBERS: Final = (
 )
 """The members of a tenant, an application or an entity type that name keys."""
 _NAMES_KEYS: Final = {"$or": [{name: {"$exists": True}} for name in _SIGNING_MEMBERS]}
-_UNIVERSAL: Final = {**_NAMES_KEYS, "universalConfiguration.universal": True}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,8 +79,7 @@ async def _find_settings(services: Services, tenant: Document | None) -> KeySett
     tenant_id = tenant["id"]
     only = await tenants.distinct_cached(None, f"signer {tenant_id}", {"_id": tenant_id}, members)
     own = await applications.distinct_cached(TenantId(tenant_id), "signers", _NAMES_KEYS, members)
-    universal = await applications.distinct_cached_across_tenants("universal signers", _UNIVERSAL, members)
-    return KeySettings((only, own, universal, types), webhooks, tenant_id)
+    return KeySettings((only, own, types), webhooks, tenant_id)
 
 
 def select_published(found: KeySources, now: Instant) -> tuple[list[Document], Instant | None]:

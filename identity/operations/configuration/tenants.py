@@ -17,6 +17,7 @@ from identity.events.catalogue import INSTANCE_EVENTS, TRANSACTIONAL_EVENTS
 from identity.ids import TenantId, WebhookId
 from identity.operations.configuration import ip_access_control_lists, keys, object_copies
 from identity.operations.connectors import connectors
+from identity.operations.entities import user_access
 from identity.operations.forms import forms
 from identity.operations.lambdas import lambdas
 from identity.operations.objects import crud, features, key_references, references
@@ -42,6 +43,7 @@ CREDENTIALS = (
 )
 
 _REFERENCED = ("email_templates", "message_templates", "messengers", "themes")
+_SCIM_MEMBERS = ("enabled", "clientEntityTypeId", "serverEntityTypeId")
 _FORMS = {"formConfiguration.adminUserFormId": "adminUser"}
 
 
@@ -54,6 +56,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     document = tenant_rules.normalize(document, TRANSACTIONAL_EVENTS, INSTANCE_EVENTS)
     errors = tenant_rules.problems(document)
     errors += _issuer_problems(call, document, stored)
+    errors += _scim_problems(call, document, stored)
     errors += await key_references.problems(services, call, document, stored, "tenant.jwtConfiguration")
     errors += await key_references.strict_tenant_problems(services, document, stored)
     hashing = document["passwordEncryptionConfiguration"]
@@ -89,6 +92,17 @@ def _issuer_problems(call: Call, document: Document, stored: Document | None) ->
         return []
     message = "The [tenant.issuer] can be changed with an API key that is not assigned to a tenant."
     return [FieldError.of("notAllowed", "tenant.issuer", message)]
+
+
+def _scim_problems(call: Call, document: Document, stored: Document | None) -> list[FieldError]:
+    """Return an error for a change of the SCIM server, which reaches users, without the permissions for them."""
+    before = {} if stored is None else stored["scimServerConfiguration"]
+    after = document["scimServerConfiguration"]
+    is_changed = any(after.get(name) != before.get(name) for name in _SCIM_MEMBERS)
+    if (stored is None and not after.get("enabled")) or not is_changed or user_access.may_manage_users(call.caller):
+        return []
+    message = "The [tenant.scimServerConfiguration] can be changed with an API key that has the permissions for users."
+    return [FieldError.of("notAllowed", "tenant.scimServerConfiguration", message)]
 
 
 def _newly_enabled(document: Document, stored: Document | None) -> list[str]:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from identity.call import Call, Caller, Document
 from identity.domain.entities import entities as entity_rules
+from identity.domain.objects import stored_credentials
 from identity.domain.objects.resource_definition import Resource, Unique
 from identity.domain.objects.stored_credentials import Credential
 from identity.errors import FieldError
 from identity.ids import TenantId
 from identity.operations.clients import client_ids
-from identity.operations.entities import entity_types
+from identity.operations.entities import entity_types, user_access
 from identity.operations.objects import crud, index_search, object_events
 from identity.services import Services
 from identity.store.mongo import Session, Write
@@ -43,6 +44,7 @@ async def _commit(
     services: Services, call: Call, entity: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
     """Commit an entity with its events, its client id and the grants on it."""
+    await user_access.require_authority(services, call, *(one["type"]["id"] for one in (entity, stored) if one))
     writes = [*writes]
     if entity is not None:
         await crud.require_unique(services, RESOURCE, entity, stored)
@@ -61,16 +63,16 @@ async def _commit(
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
     """Return `entities`, `total`, and `nextResults` when there are more. Raises Invalid."""
     total, found, more = await index_search.run(services.directory.entities, call, criteria, prefix)
-    entities = [
-        crud.to_caller_response(services, call.caller, RESOURCE, await with_full_type(services, entity))
-        for entity in found
-    ]
+    entities = [await to_response(services, call.caller, entity) for entity in found]
     return {"total": total, "entities": entities, **more}
 
 
 async def to_response(services: Services, caller: Caller, entity: Document) -> Document:
     """Return the entity with its type, as its caller may see it."""
-    return crud.to_caller_response(services, caller, RESOURCE, await with_full_type(services, entity))
+    response = crud.to_caller_response(services, caller, RESOURCE, await with_full_type(services, entity))
+    if user_access.may_manage_users(caller) or not await user_access.is_reached(services, entity["type"]["id"]):
+        return response
+    return stored_credentials.masked(RESOURCE.credentials, response)
 
 
 async def with_full_type(services: Services, entity: Document) -> Document:

@@ -10,7 +10,7 @@ from identity.domain.entities import entities as entity_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules, Unique
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.ids import TenantId, new_id, parse_id
-from identity.operations.entities import entities, entity_types
+from identity.operations.entities import entities, entity_types, user_access
 from identity.operations.objects import crud
 from identity.services import Services
 from identity.store.entities import recipient
@@ -37,6 +37,7 @@ async def prepare(services: Services, _call: Call, document: Document, _stored: 
 async def upsert(services: Services, call: Call, body: Document, entity_id: str) -> None:
     """Create a grant, or replace that of the recipient. Raises NotFound and Invalid."""
     target = await crud.retrieve(services, call, entities.RESOURCE, entity_id)
+    await user_access.require_authority(services, call, target["type"]["id"])
     tenant_id = TenantId(target["tenantId"])
     own = {"id": new_id(), "tenantId": tenant_id, "entityId": entity_id, **crud.creation_instants(call.now)}
     grant = await crud.validate(services, call, RESOURCE, body, own, None)
@@ -63,6 +64,7 @@ async def retrieve(services: Services, call: Call, entity_id: str, recipient_ids
 async def delete(services: Services, call: Call, entity_id: str, recipient_ids: Mapping[str, str]) -> None:
     """Delete the grant of one recipient. Raises NotFound and Invalid."""
     grant = await _find(services, call, entity_id, recipient_ids)
+    await user_access.require_authority(services, call, grant["private"]["typeId"])
     await services.directory.entity_grants.delete(TenantId(grant["tenantId"]), grant["id"])
 
 

@@ -9,6 +9,7 @@ from identity.domain.configuration.token_settings import ACCESS_MEMBER, TokenSet
 from identity.domain.objects import resource_definition
 from identity.domain.objects.resource_definition import Resource, SearchRules, Subresource, Unique
 from identity.errors import FieldError
+from identity.operations.entities import user_access
 from identity.operations.objects import crud, key_references
 from identity.services import Services
 from identity.store.mongo import Write
@@ -37,11 +38,17 @@ async def _commit(
     services: Services, call: Call, entity_type: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
     """Commit an entity type, a changed one with the rotation of its keys."""
+    if stored is not None:
+        await _authorize(services, call, stored)
     if entity_type is None or stored is None:
         await services.runtime.database.execute(writes)
         return
     rotation = await key_references.of_entity_type(services, entity_type, stored)
     await key_references.commit(services, call, entity_type, rotation, writes)
+
+
+async def _authorize(services: Services, call: Call, entity_type: Document) -> None:
+    await user_access.require_authority(services, call, entity_type["id"])
 
 
 async def create(services: Services, call: Call, body: Document, type_id: str | None) -> Document:
@@ -69,6 +76,7 @@ RESOURCE = Resource(
             "name": "name",
         },
     ),
+    authorize=_authorize,
     prepare=prepare,
     commit=_commit,
     create=create,

@@ -1,12 +1,15 @@
-"""Protection of administrators: no API key and no role of the console acts on a user with more permissions.
+"""Protection of administrators: no caller acts on a user with more permissions, and none appoints one.
 
-Otherwise a caller who may manage users could set the password of an administrator, or appoint one. Callers without an
-API key, such as users who change their own account, are not concerned.
+Otherwise a caller who may manage users could set the password of an administrator, or make one of itself. The stores
+present every write of a user to the guard of the request (write_guard.py); the checks here are for what belongs to
+users, and answer before anything else is validated.
 """
 
 from __future__ import annotations
 
-from identity.call import ApiKeyCaller, Call, Document
+import functools
+
+from identity.call import ApiKeyCaller, Call, Caller, Document
 from identity.domain.configuration import administrator_roles
 from identity.domain.configuration.administrator_roles import Authority
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
@@ -14,6 +17,7 @@ from identity.errors import Unauthorized
 from identity.ids import TenantId
 from identity.operations.groups import group_roles
 from identity.services import Services
+from identity.write_guard import FindBefore, Guard
 
 _EVERYTHING = Authority({})
 
@@ -33,6 +37,54 @@ async def is_administrator(services: Services, user: Document) -> bool:
     return False
 
 
+async def authority_of(services: Services, user: Document) -> Authority | None:
+    """Return the authority of a user by its roles and those of its groups; None for a user without any.
+
+    A group may grant its roles before the user is registered: the registration alone would put them into effect.
+    """
+    if not await is_administrator(services, user):
+        return None
+    if administrator_roles.registration_of(user) is None:
+        registration: Document = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": []}
+        user = {**user, "registrations": [*user["registrations"], registration]}
+    return administrator_roles.of_user(await group_roles.with_group_roles(services, user))
+
+
+def guard_of(services: Services, caller: Caller) -> Guard | None:
+    """Return the guard of the writes of a caller; None for one with all permissions."""
+    if not isinstance(caller, ApiKeyCaller):
+        return functools.partial(_require_no_gain, services)
+    authority = administrator_roles.of_caller(caller)
+    return None if authority.covers(_EVERYTHING) else functools.partial(_require_covered, services, authority)
+
+
+async def _require_covered(
+    services: Services, authority: Authority, tenant_id: str | None, find_before: FindBefore, after: Document | None
+) -> None:
+    """Raise Unauthorized unless the authority includes that of the user, before and after the write."""
+    if tenant_id != services.runtime.default_tenant_id:
+        return  # the administrators' application belongs to the default tenant
+    for user in (await find_before(), after):
+        required = None if user is None else await authority_of(services, user)
+        if required is not None and not authority.covers(required):
+            raise Unauthorized(log_detail="the user is an administrator with more permissions than the caller")
+
+
+async def _require_no_gain(
+    services: Services, tenant_id: str | None, find_before: FindBefore, after: Document | None
+) -> None:
+    """Raise Unauthorized for a write without an API key, such as a registration, that makes an administrator."""
+    if after is None or tenant_id != services.runtime.default_tenant_id:
+        return
+    required = await authority_of(services, after)
+    if required is None:
+        return
+    before = await find_before()
+    held = None if before is None else await authority_of(services, before)
+    if held is None or not held.covers(required):
+        raise Unauthorized(log_detail="only administrators appoint administrators")
+
+
 def grants_administration(group: Document) -> bool:
     """Return whether a group grants roles of the administrators' application."""
     return any(grant["applicationId"] == ADMINISTRATOR_APPLICATION_ID for grant in group["private"]["grants"])
@@ -47,9 +99,9 @@ async def require_authority(services: Services, call: Call, *users: Document) ->
 
 async def has_authority(services: Services, call: Call, user: Document) -> bool:
     """Return whether the caller has the permissions of a user, if that is an administrator."""
-    if not isinstance(call.caller, ApiKeyCaller) or administrator_roles.registration_of(user) is None:
+    if not isinstance(call.caller, ApiKeyCaller):
         return True
-    authority = administrator_roles.of_user(await group_roles.with_group_roles(services, user))
+    authority = await authority_of(services, user)
     return authority is None or administrator_roles.of_caller(call.caller).covers(authority)
 
 

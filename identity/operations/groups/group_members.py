@@ -221,7 +221,7 @@ async def _commit(
     """
     if sum(len(change.removed) + len(change.added) for change in changes) > group_rules.MAXIMUM_CHANGES:
         raise _too_many()
-    groups.require_authority(call, *(change.group for change in changes if change.added))
+    groups.require_authority(call, *(change.group for change in changes))
     tenant_id = crud.require_tenant(call)
     payloads = [
         {"group": await groups.to_response(services, change.group), "members": change.reported} for change in changes

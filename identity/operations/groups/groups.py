@@ -71,6 +71,7 @@ async def update_version(
     group = await _replacement(services, call, stored, body, private)
     if crud.is_unchanged(stored, group):
         return stored
+    require_authority(call, stored)
     await _replace(services, call, stored, group)
     return group
 
@@ -82,6 +83,7 @@ async def delete(services: Services, call: Call, group_id: str) -> None:
     members and group in steps that can be repeated.
     """
     stored = await crud.retrieve(services, call, RESOURCE, group_id)
+    require_authority(call, stored)
     call = call.within(TenantId(stored["tenantId"]))
     change = Change(
         writes=[functools.partial(_mark_deleting, services, stored)],
@@ -204,6 +206,7 @@ async def _change(
     stored = await services.directory.groups.get(tenant_id, group_id)
     if patch_kind is not None:
         body = patches.apply(patch_kind, patch_form(services, stored), body)
+    require_authority(call, stored)
     group = await _replacement(services, call, stored, body, stored["private"])
     await _replace(services, call, stored, group)
     return group

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from identity import write_guard
 from identity.call import Call, Document
 from identity.domain.login.login_outcomes import AccountLocked
 from identity.domain.objects import stored_values
@@ -108,7 +109,8 @@ async def record_failure(services: Services, call: Call, attempt: LockOutAttempt
         )
     else:
         try:
-            await _lock(services, call, attempt, attempt.user, definition)
+            with write_guard.lifted():
+                await _lock(services, call, attempt, attempt.user, definition)
         except (NotFound, WebhookTransactionFailed):
             await services.limits.lock_outs.clear(attempt.tenant_id, attempt.subject)
             return
@@ -132,7 +134,8 @@ async def extend_lock_out(services: Services, call: Call, attempt: LockOutAttemp
     if log is None or not await services.logs.action_logs.extend(tenant_id, log["id"], expiry, call.now):
         # A concurrent attempt is applying the action, or the lock has just ended.
         return AccountLocked((_provisional_action(definition, expiry),))
-    await services.directory.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
+    with write_guard.lifted():
+        await services.directory.users.extend_prevention(tenant_id, user_id, log["id"], expiry)
     return AccountLocked((action_log_rules.prevention(log) | {"expiry": max(expiry, log["expiry"])},))
 
 
@@ -147,7 +150,8 @@ async def cancel_lock_out(services: Services, call: Call, tenant: Document, user
             return
         notifications = Notifications(True, log.get("emailUserOnEnd", False), log.get("notifyUserOnEnd", False))
         try:
-            await applied_actions.cancel_live(services, call, log, {}, notifications, can_be_vetoed=False)
+            with write_guard.lifted():
+                await applied_actions.cancel_live(services, call, log, {}, notifications, can_be_vetoed=False)
         except Conflict:
             continue
         return

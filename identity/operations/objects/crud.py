@@ -177,6 +177,12 @@ def update_instants(stored: Document, now: Instant) -> Document:
     }
 
 
+async def authorize(services: Services, call: Call, resource: Resource, stored: Document) -> None:
+    """Raise Unauthorized for a caller who may not change a stored object or its subresources."""
+    if resource.authorize is not None:
+        await resource.authorize(services, call, stored)
+
+
 async def validate(
     services: Services, call: Call, resource: Resource, body: Document, own: Document, stored: Document | None
 ) -> Document:
@@ -311,8 +317,7 @@ async def _replace(
     """Replace an object once, by the body of an update or by a patch of `content_type`. Raises Conflict."""
     documents, tenant_id = collection_of(services, resource), await get_tenant_id(services, call, resource, object_id)
     stored = await documents.get(tenant_id, object_id)
-    if resource.authorize is not None:
-        resource.authorize(call, stored)
+    await authorize(services, call, resource, stored)
     if content_type is not None:
         body = patches.apply(content_type, {resource.name: to_patch_target(services, resource, stored)}, body)
     own = update_instants(stored, call.now)

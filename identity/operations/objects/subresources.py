@@ -46,6 +46,7 @@ async def delete(
     if subresource.propagate is not None:
         # References go before the subresource, so that an interrupted deletion can be repeated.
         owner = await crud.retrieve(services, call, subresource.owner, owner_id)
+        await crud.authorize(services, call, subresource.owner, owner)
         await subresource.propagate(services, owner, _get(owner, subresource, member, value), None)
     owner, deleted = await _delete(services, call, subresource, owner_id, member, value)
     if subresource.propagate is not None:
@@ -122,8 +123,7 @@ async def _delete(
 
 async def _store(services: Services, call: Call, subresource: Subresource, owner: Document, changed: Document) -> None:
     """Store an owner after one of its subresources changed. Raises Invalid and Conflict."""
-    if subresource.owner.authorize is not None:
-        subresource.owner.authorize(call, owner)
+    await crud.authorize(services, call, subresource.owner, owner)
     crud.require_no_errors(subresource.errors(owner, changed))
     version = owner["lastUpdateInstant"]
     owner |= crud.update_instants(owner, call.now)

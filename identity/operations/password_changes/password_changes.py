@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Final
 
-from identity.call import Call, Document
+from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login.login_outcomes import PasswordChangeRequired
@@ -384,7 +384,7 @@ async def _commit(
         call,
         Change(
             writes=[
-                functools.partial(_write, services, stored, user, change),
+                functools.partial(_write, services, call, stored, user, change),
                 *session_termination.writes(services, call, termination),
             ],
             before_commit=[
@@ -399,12 +399,15 @@ async def _commit(
 
 
 async def _write(
-    services: Services, stored: Document, user: Document, change: PasswordChange, session: Session | None
+    services: Services, call: Call, stored: Document, user: Document, change: PasswordChange, session: Session | None
 ) -> None:
+    """Write a new password; one that the user did not choose while logged in ends the trust in devices."""
     for use in change.uses:
         if not await use.consume():
             raise NotFound(log_detail="the token that authorizes the password change was used meanwhile")
     await change_password_ids.revoke_all(services, user)
+    if isinstance(call.caller, ApiKeyCaller) or change.mailed_to is not None:
+        await two_factor_trust.revoke_all(services, user, session)
     await services.directory.users.replace(TenantId(user["tenantId"]), user, stored["lastUpdateInstant"], session)
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from typing import Final
 
-from identity import request_facts
+from identity import request_facts, write_guard
 from identity.call import Call, Document, EntityCaller
 from identity.domain.entities import entities as entity_rules
 from identity.domain.scim.errors import ScimError
@@ -18,6 +18,7 @@ from identity.ids import TenantId, parse_id
 from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.entities import entity_clients
+from identity.operations.groups import administrators
 from identity.services import Services
 from identity.tokens.issuer import VerifiedEntityToken
 
@@ -67,6 +68,7 @@ async def authenticate(services: Services, call: Call, authorization: str, tenan
     granted = await _permissions(services, verified, settings.get("serverEntityTypeId"))
     request_facts.note_client(str(verified.entity["clientId"]))
     caller = _caller(verified)
+    write_guard.begin(administrators.guard_of(services, caller))
     call = dataclasses.replace(call, caller=caller).within(TenantId(tenant["id"]))
     return ScimCall(call, caller, tenant, granted, f"{call.origin.base_url}/api/scim/resource/v2")
 

@@ -229,7 +229,7 @@ async def _write(services: Services, call: Call, drafts: _ImportDrafts) -> None:
         if subscribed[tenant_id]:
             serialized = orjson.dumps(user_rules.without_secrets(user), option=orjson.OPT_SORT_KEYS)
             payloads.setdefault(tenant_id, []).append(orjson.Fragment(serialized))
-        pending.add(tenant_id, user)
+        await pending.add(tenant_id, user)
         await cooperation.step()
     change = Change(
         writes=[pending.write],
@@ -256,12 +256,12 @@ class _PendingImport:
         self._encoded: list[bytes] = []
         self._is_started = self._is_inserted = False
 
-    def add(self, tenant_id: TenantId, user: Document) -> None:
-        """Add a user to be inserted, and mark it as part of the import."""
+    async def add(self, tenant_id: TenantId, user: Document) -> None:
+        """Add a user to be inserted, and mark it as part of the import. Raises Unauthorized for an administrator."""
         self.memberships.setdefault(tenant_id, []).extend(user["memberships"])
         self._user_ids.append(user["id"])
         user["private"]["import"] = self._import_id
-        self._encoded.append(self._services.directory.users.encode(tenant_id, user))
+        self._encoded.append(await self._services.directory.users.encode(tenant_id, user))
 
     async def write(self, session: Session | None) -> None:
         """Insert the users in batches without a transaction, then finish the import in one."""

@@ -354,9 +354,10 @@ async def _replace(services: Services, call: Call, tenant: Document, stored: Doc
 async def _replace_document(
     services: Services, tenant_id: TenantId, stored: Document, user: Document, session: Session | None
 ) -> None:
-    """Replace a user, and withdraw the trust of devices if a two-factor method was removed."""
+    """Replace a user; revoke the trust in devices if the password changed or a two-factor method was removed."""
     await services.directory.users.replace(tenant_id, user, stored["lastUpdateInstant"], session)
-    if two_factor.has_lost_methods(stored, user):
+    new_password = user["private"].get("password") != stored["private"].get("password")
+    if new_password or two_factor.has_lost_methods(stored, user):
         await two_factor_trust.revoke_all(services, stored, session)
 
 
