@@ -290,7 +290,7 @@ async def test_row_25_internal_error_is_redirected_without_details(rp, browser, 
 
 
 async def test_busy_service_shows_the_login_page_again(rp, browser, service, monkeypatch):
-    async def crowded(*_arguments: object) -> None:
+    async def crowded(*_arguments: object, **_named: object) -> None:
         raise Unavailable
 
     shown = await rp.authorize(browser)
