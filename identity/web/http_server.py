@@ -47,8 +47,8 @@ from identity.web.response import errors_body
 _DRAINED_BYTES = 8 * 2**20
 
 _MAXIMUM_COOKIES: Final = 100
-_MAXIMUM_COOKIE_BYTES: Final = 16_384
-"""The limits of the cookies of a request. Browsers send fewer; parsing thousands occupies the event loop."""
+_MAXIMUM_COOKIE_BYTES: Final = 32_768
+"""The limits of the cookies of a request. Parsing thousands occupies the event loop; nginx passes 32 kB."""
 _COOKIES = re.compile(rb"\r\ncookie[ \t]*:([^\r\n]*)", re.IGNORECASE)
 
 _HEAD_TOO_LARGE = (
