@@ -239,9 +239,10 @@ class Outbound:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiKeys:
-    """Rules for API key values chosen by callers."""
+    """Rules for API key values chosen by callers, and for what responses to keys contain."""
 
     minimum_length: int
+    show_tenant_secrets: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

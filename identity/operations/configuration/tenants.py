@@ -6,7 +6,8 @@ import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from identity.call import Call, Document
+from identity import permissions
+from identity.call import AdministratorCaller, ApiKeyCaller, Call, Caller, Document
 from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.configuration import token_settings
 from identity.domain.configuration.token_settings import TokenSettings
@@ -183,6 +184,21 @@ async def patch(services: Services, call: Call, kind: str, body: Any, tenant_id:
     return tenant
 
 
+async def _to_response(services: Services, caller: Caller, tenant: Document) -> Document:
+    """Return the tenant; with `api_keys.show_tenant_secrets` with its secrets, for keys that may change all tenants."""
+    response = crud.to_caller_response(services, caller, RESOURCE, tenant)
+    if not isinstance(caller, ApiKeyCaller) or isinstance(caller, AdministratorCaller):
+        return response
+    if not services.config.api_keys.show_tenant_secrets or caller.tenant_id is not None:
+        return response
+    if permissions.may_change(caller.api_key["permissions"]["endpoints"], RESOURCE.path):
+        for member in SEALED:
+            section, name = member.split(".")
+            if name in tenant[section]:
+                response[section] = {**response[section], name: tenant[section][name]}
+    return response
+
+
 RESOURCE = Resource(
     "tenant",
     tenant_scoped=False,
@@ -197,6 +213,7 @@ RESOURCE = Resource(
     retrieve_all=retrieve_all,
     update=update,
     patch=patch,
+    to_response=_to_response,
 )
 
 
