@@ -135,18 +135,24 @@ async def _end_session(services: Services, call: Call, tenant_id: TenantId, secr
 
 
 async def _read_request(services: Services, parameters: Mapping[str, str], hints: TenantHints) -> _LogoutRequest:
-    """Return the tenant and client of a request. An ID token needs a valid signature, but may have expired."""
+    """Return the tenant and client of a request. An ID token needs a valid signature, but may have expired.
+
+    With a client_id the ID token need not be one of that client: then it is ignored, and proves no session.
+    """
     hinted = claims = None
+    client_id = parameters.get("client_id")
     if "id_token_hint" in parameters:
         hint = await services.tokens.issuer.verify_id_token_hint(
             parameters["id_token_hint"], clients.client_finder(services)
         )
-        if isinstance(hint, Rejection):
+        if not isinstance(hint, Rejection):
+            hinted, claims = hint.application["id"], hint.claims
+        elif client_id is None:
             raise _invalid_hint("The id_token_hint is not an ID token of this service.")
-        hinted, claims = hint.application["id"], hint.claims
-    client_id = parameters.get("client_id", hinted)
-    if hinted is not None and parse_id(client_id) != hinted:
-        raise _invalid_hint("The id_token_hint was issued to another client.")
+    if client_id is None:
+        client_id = hinted
+    elif parse_id(client_id) != hinted:
+        claims = None
     if client_id is not None:
         client = await clients.get_client(services, hints, client_id)
         return _LogoutRequest(client.tenant, client, claims)
