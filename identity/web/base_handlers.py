@@ -36,7 +36,8 @@ from identity.web.response import ResponseWriter, errors_body
 
 _log = structlog.get_logger(__name__)
 
-_NULL = "null"
+_ABSENT = frozenset({"null", "undefined"})
+"""What clients in JavaScript send for a query parameter without a value."""
 
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
 _EXPLAINED = frozenset(range(401, 500))
@@ -295,15 +296,15 @@ class ApiHandler(BaseHandler):
         super().initialize(**arguments)
 
     def query(self) -> Parameters:
-        """Return the query parameters; `null`, which clients send for unset values, counts as absent."""
+        """Return the query parameters; those without a value count as absent."""
         query = super().query()
-        for name in [name for name, value in query.items() if value == _NULL]:
+        for name in [name for name, value in query.items() if value in _ABSENT]:
             del query[name]
         return query
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of a repeatable query parameter except `null`."""
-        return [text for text in super().texts(name) if text != _NULL]
+        """Return every value of a repeatable query parameter that has one."""
+        return [text for text in super().texts(name) if text not in _ABSENT]
 
     async def audit(self, call: Call, reply: Reply) -> None:
         """Write a row of the audit log about a change by an administrator, or with `audit.api_writes` an API key."""

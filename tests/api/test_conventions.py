@@ -965,16 +965,17 @@ async def test_override_header_has_no_effect_elsewhere(service, api) -> None:
 
 
 @pytest.mark.requirement("audit-b4-null")
-async def test_null_in_query_is_treated_as_absent(api, tenant) -> None:
-    params = {"loginIdTypes": "null", "email": "null", "username": "null", "loginId": "null", "verificationId": "null"}
+@pytest.mark.parametrize("absent", ["null", "undefined"])
+async def test_null_in_query_is_treated_as_absent(api, tenant, absent) -> None:
+    params = dict.fromkeys(("loginIdTypes", "email", "username", "loginId", "verificationId"), absent)
     assert codes(await api.get("/api/user", params=params)) == codes(await api.get("/api/user"))
     made = await application(api)
-    found = await api.get("/api/application/search", params={"name": made["name"], "state": "null", "orderBy": "null"})
+    found = await api.get("/api/application/search", params={"name": made["name"], "state": absent, "orderBy": absent})
     assert [one["id"] for one in found.json()["applications"]] == [made["id"]]
-    assert codes(await api.delete("/api/user/bulk", params={"userId": "null"})) == codes(
+    assert codes(await api.delete("/api/user/bulk", params={"userId": absent})) == codes(
         await api.delete("/api/user/bulk")
     )
-    answer = await api.get("/api/jwt/public-key", params={"applicationId": made["id"], "keyId": "null"})
+    answer = await api.get("/api/jwt/public-key", params={"applicationId": made["id"], "keyId": absent})
     assert answer.status_code == 200, answer.text
     page = await api.get("/oauth2/authorize", params={"client_id": made["id"], "state": "null"})
     assert page.status_code == 400
