@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import httpx
 import pytest
 
 from identity.ids import new_id
@@ -79,7 +80,18 @@ async def messenger(service, api) -> Stored:
 
 
 @pytest.fixture
-def receivers(webhook, messenger) -> dict[str, Stored]:
+async def writer(service, manager) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key that changes webhooks and cannot read them."""
+    key = {"permissions": {"endpoints": {"/api/webhook": ["PATCH", "PUT"]}}}
+    made = await manager.post("/api/api-key", json={"apiKey": key})
+    headers = {"Authorization": made.json()["apiKey"]["key"]}
+    async with checking_client(service.base_url, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+def receivers(webhook, messenger, writer) -> dict[str, Stored]:
+    webhook.api = writer
     return {"webhook": webhook, "messenger": messenger}
 
 
@@ -203,13 +215,23 @@ async def test_credentials_are_kept_or_replaced_as_requested(receivers, receiver
 
 
 @pytest.mark.requirement("audit-a3-credentials")
-async def test_credentials_are_not_sent_to_another_receiver(api) -> None:
+@pytest.mark.parametrize("media_type", [None, MERGE_PATCH, JSON_PATCH], ids=["patch", "merge patch", "JSON Patch"])
+async def test_patch_of_the_url_of_a_webhook_keeps_credentials_for_who_reads_them(webhook, media_type) -> None:
+    url = "https://other.example.com/hook"
+    operation = [{"op": "replace", "path": "/webhook/url", "value": url}]
+    after = await webhook.patch(operation if media_type is JSON_PATCH else {"url": url}, media_type)
+    assert (after["url"], after["headers"]) == (url, WEBHOOK["headers"])
+    assert after["httpAuthenticationPassword"] == "the-password"
+
+
+@pytest.mark.requirement("audit-a3-credentials")
+async def test_credentials_are_not_sent_to_another_receiver(api, writer) -> None:
     async with receiving() as first, receiving() as second:
         answer = await api.post("/api/webhook", json={"webhook": {**WEBHOOK, "url": first.url}})
         path = f"/api/webhook/{answer.json()['webhook']['id']}"
         for _ in range(2):
             assert (await api.post(f"{path}/test", json={"eventType": "user.create"})).status_code == 200
-            await api.patch(path, json={"webhook": {"url": second.url}})
+            await writer.patch(path, json={"webhook": {"url": second.url}})
         sent = [request.headers for request in (*first.requests, *second.requests)]
     assert [headers.get("x-api-key") for headers in sent] == ["the-header", None]
     expected = [f"Basic {base64.b64encode(pair).decode()}" for pair in (b"we:the-password", b"we:")]

@@ -100,8 +100,9 @@ async def test_documented_patches_apply(api, published):
     patched = answer.json()["webhook"]
     assert patched["tenantIds"] == TENANTS[:1]
     assert patched["eventsEnabled"] == {"user.create": True, "user.delete": True, "user.update": True}
-    # Credentials belong to the address: the new one gets none of them.
-    assert (patched["headers"], patched.get("httpAuthenticationPassword")) == ({}, None)
+    # The caller reads the credentials: a patch keeps them, as any other member.
+    for name in ("headers", "httpAuthenticationPassword"):
+        assert patched[name] == published[name]
     changed = INSTANTS | {"url", "tenantIds", "eventsEnabled", "headers", "httpAuthenticationPassword"}
     rest = {name: value for name, value in published.items() if name not in changed}
     assert {name: value for name, value in patched.items() if name not in changed} == rest
@@ -270,12 +271,14 @@ async def test_json_patch_operations_apply_to_every_kind_of_field(api, fields):
 
 @pytest.mark.requirement("audit-a3-credentials")
 @pytest.mark.parametrize("kind", ["move", "copy"])
-async def test_json_patch_cannot_move_header(api, fields, kind):
-    """A patch sees masked credentials, and a mask stands for nothing under a name without a stored value."""
+async def test_json_patch_cannot_move_header(api, manager, fields, kind):
+    """Without GET a patch sees masked credentials; a mask stands for nothing under a name without a stored value."""
     webhook = await make(api, **fields)
+    key = {"apiKey": {"permissions": {"endpoints": {"/api/webhook": ["PATCH"]}}}}
+    writer = {"Authorization": (await manager.post("/api/api-key", json=key)).json()["apiKey"]["key"]}
     operation = [op(kind, "headers/D", **{"from": "headers/X-A"})]
     path = f"/api/webhook/{webhook['id']}"
-    answer = await api.patch(path, content=json.dumps(operation), headers=JSON_PATCH)
+    answer = await api.patch(path, content=json.dumps(operation), headers={**JSON_PATCH, **writer})
     assert answer.status_code == 400
     assert answer.json()["fieldErrors"]["webhook.headers.D"][0]["code"] == "[invalid]webhook.headers.D"
     assert (await api.get(path)).json()["webhook"] == webhook

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import Any, ParamSpec, TypeVar
 
 from identity import permissions
-from identity.call import ApiKeyCaller, Call, Caller, Document
+from identity.call import AdministratorCaller, ApiKeyCaller, Call, Caller, Document
 from identity.domain.objects import patch as patches
 from identity.domain.objects import request_members, stored_credentials
 from identity.domain.objects import search as searches
@@ -129,6 +129,18 @@ def to_patch_target(services: Services, resource: Resource, stored: Document) ->
     `validate` restores those that the patch leaves unchanged.
     """
     return to_request(stored_credentials.masked(resource.credentials, to_response(services, resource, stored)))
+
+
+def _patch_target(services: Services, caller: Caller, resource: Resource, stored: Document) -> Document:
+    """Return the object that a patch is applied to.
+
+    A patch keeps the credentials of a webhook, also if it changes the URL, for API keys that read and change webhooks.
+    """
+    if resource.name == "webhook" and isinstance(caller, ApiKeyCaller) and not isinstance(caller, AdministratorCaller):
+        granted = caller.api_key["permissions"]["endpoints"]
+        if permissions.may_call(granted, resource.path, "GET") and permissions.may_change(granted, resource.path):
+            return to_request(to_response(services, resource, stored))
+    return to_patch_target(services, resource, stored)
 
 
 def collection_of(services: Services, resource: Resource) -> Documents:
@@ -319,7 +331,9 @@ async def _replace(
     stored = await documents.get(tenant_id, object_id)
     await authorize(services, call, resource, stored)
     if content_type is not None:
-        body = patches.apply(content_type, {resource.name: to_patch_target(services, resource, stored)}, body)
+        body = patches.apply(
+            content_type, {resource.name: _patch_target(services, call.caller, resource, stored)}, body
+        )
     own = update_instants(stored, call.now)
     own |= {name: stored[name] for name in ("private", "tenantId") if name in stored}
     document = await validate(services, call, resource, body, own, stored)
