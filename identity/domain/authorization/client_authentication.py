@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 from urllib.parse import unquote_plus
 
@@ -38,6 +38,16 @@ CERTIFICATES: Final = frozenset({PKI_CERTIFICATE, SELF_SIGNED_CERTIFICATE})
 _DEFAULT_METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 ASSERTIONS: Final = frozenset({"client_secret_jwt", "private_key_jwt"})
 """The methods with a signed assertion (RFC 7523 section 2.2), which an application has to enable."""
+
+Substitute = Literal["NOTHING", "PKCE", "NEVER"]
+"""What takes the place of credentials: nothing is required, PKCE with a verifier, or only credentials will do."""
+_SUBSTITUTES: Final[Mapping[str, Substitute]] = {
+    "authorization_code": "PKCE",
+    "refresh_token": "PKCE",
+    # A device cannot keep a secret, and is bound by its device_code.
+    DEVICE_GRANT: "NOTHING",
+}
+"""By use, under the policy NotRequiredWhenUsingPKCE; every other use requires credentials."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,19 +92,21 @@ def require_method(method: Method, allowed: Collection[str]) -> None:
         raise InvalidClient(reason, f"The client does not authenticate by {method}.")
 
 
-def authenticate(credentials: PresentedCredentials, application: Document, *, is_required: bool) -> None:
-    """Verify the secret if one is presented, and require one if `is_required`. Raises InvalidClient.
+def authenticate(credentials: PresentedCredentials, application: Document, use: str) -> bool:
+    """Verify the credentials, and require some unless the policy accepts the use without. Raises InvalidClient.
 
-    Assertions and certificates are verified before; here only their method is checked.
+    Return whether the client has to be bound by PKCE instead. Assertions and certificates are verified before; here
+    only their method is checked.
     """
     if credentials.method == "none":
-        if is_required:
+        substitute = substitute_for_credentials(application, use)
+        if substitute == "NEVER":
             raise InvalidClient("client_authentication_missing", "The client must authenticate.")
-        return
+        return substitute == "PKCE"
     require_method(credentials.method, methods(application))
-    if credentials.method in ASSERTIONS | CERTIFICATES:
-        return
-    require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
+    if credentials.method not in ASSERTIONS | CERTIFICATES:
+        require_secret(credentials, application["oauthConfiguration"]["clientSecret"])
+    return False
 
 
 def require_secret(credentials: PresentedCredentials, expected: str) -> None:
@@ -107,21 +119,18 @@ def require_secret(credentials: PresentedCredentials, expected: str) -> None:
         raise InvalidClient("invalid_client_authentication", "The client could not be authenticated.")
 
 
-def is_secret_required(application: Document, grant_type: str, *, pkce_verified: bool) -> bool:
-    """Whether the clientAuthenticationPolicy requires authentication for a grant (spec: OAuth, client authentication).
+def substitute_for_credentials(application: Document, use: str) -> Substitute:
+    """Return what a client may present for a use in place of credentials (spec: OAuth, client authentication).
 
-    `pkce_verified`: the code, or that of the refresh token, was bound by PKCE with a verifier. An application that
-    configures its methods has to use one, whatever the policy, unless `none` is among them.
+    `use` is a grant type, or the name of an endpoint. An application that configures its methods has to use one,
+    whatever the policy, unless `none` is among them.
     """
     if "none" not in methods(application):
-        return True
+        return "NEVER"
     policy = application["oauthConfiguration"]["clientAuthenticationPolicy"]
     if policy == "NotRequiredWhenUsingPKCE":
-        # A device cannot keep a secret, and is bound by its device_code.
-        return grant_type != DEVICE_GRANT and not (
-            pkce_verified and grant_type in {"authorization_code", "refresh_token"}
-        )
-    return bool(policy == "Required")
+        return _SUBSTITUTES.get(use, "NEVER")
+    return "NEVER" if policy == "Required" else "NOTHING"
 
 
 def is_one_of(secret: str, secrets: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from identity.errors import InvalidRequest, InvalidToken, UnsupportedTokenType
 from identity.ids import TenantId
 from identity.instants import Instant, numeric_date
 from identity.operations.clients import active_users
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.entities.entity_clients import EntityClient
 from identity.operations.issuance import issued_tokens, token_responses
@@ -43,15 +43,13 @@ def with_client_id(form: Document, authorization: str) -> Document:
 
 
 async def introspect(
-    services: Services, call: Call, caller: IdentifiedClient | EntityClient, form: Document
+    services: Services, call: Call, caller: AuthenticatedClient | EntityClient, form: Document
 ) -> Document:
     """Return the claims of an active token; the response for unknown, expired, revoked and forged ones is the same.
 
     Raises InvalidClient, also for the token of another client; InvalidRequest without a token, or if the hint is
     incorrect; UnsupportedTokenType for an unknown hint.
     """
-    if isinstance(caller, IdentifiedClient):
-        caller.require("introspection", pkce_verified=False)
     client = caller if isinstance(caller, EntityClient) else caller.client
     token = token_responses.required_parameter(form, "token", "missing_token")
     hint = form.get("token_type_hint")

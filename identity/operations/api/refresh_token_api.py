@@ -9,7 +9,6 @@ import functools
 
 from identity import permissions
 from identity.call import ApiKeyCaller, Call, Document
-from identity.domain.authorization import client_authentication
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
 from identity.domain.configuration.token_settings import effective_ttl_seconds
@@ -18,9 +17,8 @@ from identity.domain.objects.secret_masking import MASK
 from identity.errors import Invalid, InvalidRequest, NotFound, OAuth2Error, Unauthorized
 from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, TenantId, UserId
-from identity.operations.clients import bearer_tokens, clients
+from identity.operations.clients import bearer_tokens, client_authentication, clients
 from identity.operations.clients.bearer_tokens import Bearer
-from identity.operations.clients.client_authentication import IdentifiedClient
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.grants import refresh_token
 from identity.operations.groups import administrators
@@ -55,7 +53,7 @@ async def refresh(services: Services, call: Call, body: Document) -> LoginRespon
     form = {"refresh_token": value, "access_token": request.get("token")}
     if "timeToLiveInSeconds" in request:
         form["expires_in"] = str(request["timeToLiveInSeconds"])
-    unauthenticated = IdentifiedClient(client, client_authentication.PresentedCredentials(client.client_id, "none"))
+    unauthenticated = client_authentication.without_credentials(client)
     try:
         response = await refresh_token.refresh(services, call.within(tenant_id), unauthenticated, presented, form)
     except OAuth2Error as error:

@@ -40,13 +40,11 @@ from identity.operations.authorization import (
     account_logins,
     administrator_logins,
     authorization_responses,
-    console_callback,
     current_logins,
     device_approvals,
-    hosted_backend_callback,
+    first_party_redirects,
     just_in_time_registration,
     login_requirements,
-    trial_callback,
 )
 from identity.operations.clients import clients, ip_access_lists
 from identity.operations.clients.clients import Client, TenantHints
@@ -99,16 +97,7 @@ async def verify_client(services: Services, call: Call, hints: TenantHints, give
     """
     client = await clients.get_client(services, hints, given.get("client_id"))
     await ip_access_lists.require_address(services, client, call.origin.ip_address)
-    if device_approvals.is_hosted(call, client, given):
-        client = device_approvals.hosted(call, client)
-    elif account_logins.is_hosted(call, client, given):
-        client = account_logins.hosted(client, given)
-    elif console_callback.is_redirect_uri(call, client, given):
-        client = console_callback.with_redirect_uri(call, client)
-    elif trial_callback.is_redirect_uri(call, client, given):
-        client = trial_callback.with_redirect_uri(call, client)
-    elif hosted_backend_callback.is_redirect_uri(call, client, given):
-        client = hosted_backend_callback.with_redirect_uri(call, client)
+    client = first_party_redirects.with_page_settings(call, client, given)
     authorization_request.require_redirect_uri(given, client.application)
     return VerifiedClient(client, authorization_request.channel(given, client.application), given)
 

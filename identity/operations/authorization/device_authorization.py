@@ -15,7 +15,7 @@ from identity.errors import InvalidRequest, InvalidScope, Unavailable
 from identity.ids import new_id, new_secret
 from identity.instants import later
 from identity.operations.authorization import device_grants
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient, IdentifiedClient
 from identity.operations.clients.clients import Client
 from identity.operations.objects import features
 from identity.operations.providers import device_links
@@ -33,16 +33,23 @@ _ATTEMPTS: Final = 20
 _DEVICE: Final = "metaData.device."
 
 
-async def begin(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+def authenticate(identified: IdentifiedClient) -> AuthenticatedClient:
+    """Verify the credentials if presented, and require them only under strict. Raises InvalidClient.
+
+    The published API accepts requests without credentials, whatever the policy (RFC 8628 section 3.1).
+    """
+    if security_profiles.is_strict(identified.client.application):
+        return identified.authenticate(DEVICE_GRANT)
+    return identified.authenticate_if_presented(DEVICE_GRANT)
+
+
+async def begin(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the device authorization response.
 
-    Credentials are verified if presented, and required only under strict: the published API accepts requests without
-    them, whatever the policy (RFC 8628 section 3.1). Raises InvalidClient, UnauthorizedClient, InvalidRequest and
+    Raises UnauthorizedClient, InvalidRequest and
     InvalidScope, and Unavailable if no user code is free.
     """
-    client = identified.client
-    if identified.has_credentials or security_profiles.is_strict(client.application):
-        identified.require(DEVICE_GRANT, pkce_verified=True)
+    client = authenticated.client
     device_grants.require_enabled(client)
     verification_uri = client.oauth.device_verification_url
     if not verification_uri:
@@ -50,12 +57,12 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
     links, requested = device_links.split_scopes(scopes.parse(form.get("scope")))
     granted = scopes.apply_policy(requested, client.oauth, client.application["scopes"])
     features.require_request(services, client.application, granted)
-    await _require_within_limits(services, call, identified, form, granted)
+    await _require_within_limits(services, call, authenticated, form, granted)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
     request = DeviceRequest(granted, call.origin.ip_address, device)
     expires_in = Lifetimes.of(client.tenant).device_code_seconds
     if links is not None:
-        client_call = dataclasses.replace(call, is_client_authenticated=identified.has_credentials)
+        client_call = dataclasses.replace(call, is_client_authenticated=authenticated.has_credentials)
         link_id = await device_links.store_pending_link(services, client_call, client, links, expires_in)
         request = dataclasses.replace(request, pending_link_id=link_id)
     device_code, user_code = await _issue_codes(services, call, client, request, expires_in)
@@ -70,7 +77,7 @@ async def begin(services: Services, call: Call, identified: IdentifiedClient, fo
 
 
 async def _require_within_limits(
-    services: Services, call: Call, identified: IdentifiedClient, form: Document, granted: tuple[str, ...]
+    services: Services, call: Call, authenticated: AuthenticatedClient, form: Document, granted: tuple[str, ...]
 ) -> None:
     """Limit what an unauthenticated request may store. Raises InvalidRequest and InvalidScope."""
     if len(scopes.join(granted)) > _MAXIMUM_SCOPE_CHARACTERS:
@@ -79,11 +86,11 @@ async def _require_within_limits(
         raise InvalidRequest(
             "unknown", f"The metaData.device parameters are longer than {_MAXIMUM_DEVICE_CHARACTERS} characters."
         )
-    if identified.has_credentials:
+    if authenticated.has_credentials:
         return
     address = ip_addresses.network(call.origin.ip_address)
     limit = Limit("device-address", address, MAXIMUM_PER_ADDRESS, device_grants.FAILURE_WINDOW_SECONDS)
-    wait_seconds = await services.limits.rate_limits.consume(identified.client.tenant_id, [limit])
+    wait_seconds = await services.limits.rate_limits.consume(authenticated.client.tenant_id, [limit])
     if wait_seconds is not None:
         raise InvalidRequest(
             "unknown", f"Too many device authorization requests from this address. Try again in {wait_seconds} seconds."

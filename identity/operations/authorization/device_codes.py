@@ -7,7 +7,6 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.clients import scopes
-from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers
 from identity.domain.users import users
@@ -17,7 +16,7 @@ from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver, AttemptSubject
 from identity.operations.clients import bearer_tokens
 from identity.operations.clients.bearer_tokens import Bearer
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.login import password_login
 from identity.operations.users import identity_provider_links
@@ -42,11 +41,12 @@ def required_user_code(form: Document) -> str:
     return str(form["user_code"])
 
 
-async def describe_for_client(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def describe_for_client(
+    services: Services, call: Call, authenticated: AuthenticatedClient, form: Document
+) -> Document:
     """Describe the device of a user code to its client. Raises InvalidClient and InvalidRequest."""
-    identified.require(DEVICE_GRANT, pkce_verified=True)
-    client = identified.client
-    subject = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    client = authenticated.client
+    subject = device_grants.attempt_subject(call, client, is_authenticated=authenticated.has_credentials)
     return await describe(services, call, client.tenant_id, required_user_code(form), subject, client.client_id)
 
 
@@ -93,19 +93,18 @@ async def find_pending_link(services: Services, call: Call, tenant_id: TenantId,
     return {name: link[name] for name in _LINK_MEMBERS if name in link}
 
 
-async def approve(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def approve(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Approve a device for the user of an access token, and return the API response.
 
     Raises InvalidClient, InvalidRequest, InvalidScope; InvalidToken for an invalid token; InvalidGrant for a user who
     was deleted or may not log in to the application.
     """
-    identified.require(DEVICE_GRANT, pkce_verified=True)
-    client = identified.client
+    client = authenticated.client
     if "token" not in form:
         raise InvalidRequest("missing_token", "The request is missing a required parameter: token.")
     user_code = required_user_code(form)
     bearer = await _get_bearer(services, call, client, form["token"])
-    subject = device_grants.attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    subject = device_grants.attempt_subject(call, client, is_authenticated=authenticated.has_credentials)
     grant = await device_grants.get_pending(services, call, client.tenant_id, user_code, subject, client.client_id)
     await _require_login(services, call, client, bearer.user, bearer.authentication_type)
     approver = Approver(

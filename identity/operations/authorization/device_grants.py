@@ -19,7 +19,7 @@ from identity.domain.objects import ip_addresses
 from identity.errors import AlreadyLinked, Invalid, InvalidRequest, InvalidScope, UnauthorizedClient
 from identity.ids import TenantId
 from identity.instants import Instant
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.users import identity_provider_links
 from identity.services import Services
@@ -90,13 +90,13 @@ async def get_pending(
 
 
 async def find_for_token_request(
-    services: Services, call: Call, identified: IdentifiedClient, form: Document
+    services: Services, call: Call, authenticated: AuthenticatedClient, form: Document
 ) -> DeviceGrant | None:
     """Return the grant that a token request approves by its user_code, if any. Raises as `get_pending` does."""
     if "user_code" not in form:
         return None
-    client = identified.client
-    subject = attempt_subject(call, client, is_authenticated=identified.has_credentials)
+    client = authenticated.client
+    subject = attempt_subject(call, client, is_authenticated=authenticated.has_credentials)
     return await get_pending(services, call, client.tenant_id, form["user_code"], subject, client.client_id)
 
 

@@ -13,7 +13,7 @@ from identity.operations.authorization import request_objects
 from identity.operations.authorization.request_objects import PARAMETERS, ROUTING
 from identity.operations.authorization.request_sources import PREFIX
 from identity.operations.clients import dpop_proofs
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.limits import anonymous_request_limits
 from identity.operations.objects import features
 from identity.services import Services
@@ -25,7 +25,7 @@ TTL_SECONDS: Final = 60
 async def push(
     services: Services,
     call: Call,
-    identified: IdentifiedClient,
+    authenticated: AuthenticatedClient,
     form: Document,
     dpop_proof: dpop_proofs.PresentedDpopProof | None = None,
 ) -> Document:
@@ -34,12 +34,12 @@ async def push(
     The client authenticates as at the token endpoint (RFC 9126 section 2.1). A DPoP proof binds the code to its key
     (RFC 9449 section 10.1). Raises OAuth2Error.
     """
-    grant_type, client = "authorization_code", identified.client
-    identified.require(grant_type, pkce_verified="code_challenge" in form or "request" in form)
+    client = authenticated.client
+    authenticated.require_pkce(is_verified="code_challenge" in form or "request" in form)
     if "request_uri" in form:
         raise InvalidRequest("unknown", "A request_uri cannot be pushed (the request_uri parameter).")
     given = {**await request_objects.unpack(services, call, client, form), PUSHED: ""}
-    identified.require(grant_type, pkce_verified="code_challenge" in given)
+    authenticated.require_pkce(is_verified="code_challenge" in given)
     validated = authorization_request.validate(given, client.application, origin=None, own_origin=call.origin.base_url)
     binds_key = validated.dpop_jkt is not None
     features.require_request(services, client.application, validated.scopes, binds_key=binds_key)
@@ -47,7 +47,7 @@ async def push(
     request = {name: value for name, value in given.items() if name in declared and name not in ROUTING}
     if SIGNED in given:
         request[SIGNED] = ""
-    if not identified.has_credentials:
+    if not authenticated.has_credentials:
         anonymous_request_limits.require_maximum_size(request)
         await anonymous_request_limits.count_request(services, client.tenant_id, call.origin.ip_address)
     key_thumbprint = await dpop_proofs.verify_proof(services, call, client.tenant_id, dpop_proof, client.oauth)

@@ -17,18 +17,17 @@ from identity.tokens import client_certificates
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class IdentifiedClient:
-    """The client that a request names, and its credentials, which `require` verifies.
+class AuthenticatedClient:
+    """A client whose credentials are verified, or that its policy accepts without credentials.
 
-    An assertion or a certificate is verified when the client is identified; `failure` is its error. `key_thumbprint` is
-    the key of the verified DPoP proof (RFC 9449), `certificate_thumbprint` the certificate of the connection, which may
-    also authenticate the client (RFC 8705). `is_internal`: the service itself acts for the client, as its hosted
-    backend does, without credentials.
+    Only this module creates one. `must_use_pkce`: the policy accepts PKCE with a verifier in place of credentials.
+    `key_thumbprint` is the key of the verified DPoP proof (RFC 9449), `certificate_thumbprint` the certificate of the
+    connection (RFC 8705). `is_internal`: the service itself acts for the client, as its hosted backend does.
     """
 
     client: Client
-    presented: authentication_rules.PresentedCredentials
-    failure: InvalidClient | None = None
+    method: authentication_rules.Method
+    must_use_pkce: bool = False
     key_thumbprint: str | None = None
     certificate_thumbprint: str | None = None
     is_internal: bool = False
@@ -40,8 +39,8 @@ class IdentifiedClient:
 
     @property
     def has_credentials(self) -> bool:
-        """Whether a secret or an assertion was presented, which `require` verifies."""
-        return self.presented.method != "none"
+        """Whether the client presented credentials."""
+        return self.method != "none"
 
     @property
     def confirmation(self) -> Document | None:
@@ -50,33 +49,66 @@ class IdentifiedClient:
         certificate = self.certificate_thumbprint if is_bound else None
         return sender_constraints.confirmation_claim(self.key_thumbprint, certificate)
 
-    @classmethod
-    def internal(cls, client: Client) -> IdentifiedClient:
-        """Return a client that the service itself acts for."""
-        return cls(client, authentication_rules.PresentedCredentials(client.client_id, "none"), is_internal=True)
-
-    def require(self, grant_type: str, *, pkce_verified: bool) -> None:
-        """Verify the credentials, if any, and require them if the policy does. Raises InvalidClient.
-
-        `pkce_verified`: the grant is bound by PKCE with a verifier, which some policies accept instead.
-        """
-        if self.is_internal:
-            return
-        if self.failure is not None:
-            raise self.failure
-        application = self.client.application
-        is_required = authentication_rules.is_secret_required(application, grant_type, pkce_verified=pkce_verified)
-        authentication_rules.authenticate(self.presented, application, is_required=is_required)
+    def require_pkce(self, *, is_verified: bool) -> None:
+        """Raise InvalidClient for a client without credentials if its policy requires PKCE and it was not verified."""
+        if self.must_use_pkce and not is_verified:
+            raise InvalidClient("client_authentication_missing", "The client must authenticate.")
 
     def require_certificate(self) -> None:
         """Raise InvalidRequest without the certificate that the client's tokens have to be bound to."""
         if self.client.oauth.tls_client_certificate_bound_access_tokens and self.certificate_thumbprint is None:
             raise InvalidRequest("unknown", "The client must connect with its certificate (mutual TLS).")
 
-    def require_authenticated(self) -> None:
+    def require_credentials(self) -> None:
         """Raise InvalidClient for a request without credentials, which some policies accept."""
         if not (self.is_internal or self.has_credentials):
             raise InvalidClient("client_authentication_missing", "The client must authenticate.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IdentifiedClient:
+    """The client that a request names, and its credentials, which `authenticate` verifies.
+
+    An assertion or a certificate is verified when the client is identified; `failure` is its error.
+    """
+
+    client: Client
+    presented: authentication_rules.PresentedCredentials
+    failure: InvalidClient | None = None
+    certificate_thumbprint: str | None = None
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether a secret, an assertion or a certificate was presented."""
+        return self.presented.method != "none"
+
+    def authenticate(self, use: str) -> AuthenticatedClient:
+        """Verify the credentials, or require what may replace them for a use. Raises InvalidClient.
+
+        `use` is a grant type, or the name of an endpoint that requires credentials.
+        """
+        if self.failure is not None:
+            raise self.failure
+        must_use_pkce = authentication_rules.authenticate(self.presented, self.client.application, use)
+        return AuthenticatedClient(
+            self.client, self.presented.method, must_use_pkce, certificate_thumbprint=self.certificate_thumbprint
+        )
+
+    def authenticate_if_presented(self, use: str) -> AuthenticatedClient:
+        """Verify the credentials if there are any, whatever the policy. Raises InvalidClient."""
+        if self.has_credentials:
+            return self.authenticate(use)
+        return AuthenticatedClient(self.client, "none", certificate_thumbprint=self.certificate_thumbprint)
+
+
+def internal(client: Client) -> AuthenticatedClient:
+    """Return a client that the service itself acts for."""
+    return AuthenticatedClient(client, "none", is_internal=True)
+
+
+def without_credentials(client: Client) -> AuthenticatedClient:
+    """Return a client that an endpoint of the API accepts without credentials, as a setting of it permits."""
+    return AuthenticatedClient(client, "none")
 
 
 async def identify(

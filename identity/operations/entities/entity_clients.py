@@ -11,7 +11,7 @@ from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
 from identity.operations.clients import client_assertions, client_authentication, clients
 from identity.operations.clients.client_assertions import Signer
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.entities import entity_types
 from identity.operations.objects import features
@@ -40,7 +40,7 @@ class EntityClient:
         return str(self.entity["id"])
 
 
-async def identify(
+async def authenticate(
     services: Services, authorization: str, form: Document, hints: TenantHints, base_url: str
 ) -> EntityClient | None:
     """Authenticate the entity of a request; return None when the client id is not that of an entity.
@@ -67,25 +67,28 @@ async def identify(
     return EntityClient(tenant, entity, await _get_type(services, entity))
 
 
-async def identify_any(
+async def authenticate_any(
     services: Services,
+    use: str,
     authorization: str,
     form: Document,
     hints: TenantHints,
     base_url: str,
     certificate: bytes | None = None,
-) -> IdentifiedClient | EntityClient:
-    """Authenticate the application or entity of a request. Raises InvalidRequest and InvalidClient.
+) -> AuthenticatedClient | EntityClient:
+    """Authenticate the application, for a use of the endpoint, or entity of a request.
 
-    Client ids are unique across both. A cached application is found without a query for an entity.
+    Raises InvalidRequest and InvalidClient. Client ids are unique across both, so that a cached application
+    needs no query for an entity.
     """
     presented = client_authentication.read_credentials(authorization, form)
     is_application = services.configuration.applications.peek(presented.client_id.lower()) is not None
     if not (is_application or features.off(services, [entity_types.FEATURE])):
-        entity = await identify(services, authorization, form, hints, base_url)
+        entity = await authenticate(services, authorization, form, hints, base_url)
         if entity is not None:
             return entity
-    return await client_authentication.identify(services, authorization, form, hints, base_url, certificate)
+    identified = await client_authentication.identify(services, authorization, form, hints, base_url, certificate)
+    return identified.authenticate(use)
 
 
 async def find_with_tenant_and_type(

@@ -15,7 +15,7 @@ from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
 from identity.instants import as_datetime
 from identity.operations.clients import client_authentication, dpop_proofs
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient, IdentifiedClient
 from identity.operations.clients.clients import TenantHints
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.entities.entity_clients import EntityClient
@@ -29,7 +29,7 @@ from identity.operations.grants import (
 )
 from identity.services import Services
 
-GrantClient_contra = TypeVar("GrantClient_contra", contravariant=True)
+GrantClient_contra = TypeVar("GrantClient_contra", AuthenticatedClient, EntityClient, contravariant=True)
 
 
 class Grant(Protocol[GrantClient_contra]):
@@ -85,11 +85,11 @@ async def identify(
 async def exchange(
     services: Services,
     call: Call,
-    client: IdentifiedClient | EntityClient,
+    client: IdentifiedClient | AuthenticatedClient | EntityClient,
     form: Document,
     dpop_proof: PresentedDpopProof | None = None,
 ) -> Document:
-    """Return the token response of a request (RFC 6749 section 5), bound to the key of the DPoP proof, if any.
+    """Authenticate the client and return its token response (RFC 6749 section 5), bound to the key of the DPoP proof.
 
     The proof is verified before the grant, so that an invalid proof consumes no code. Raises OAuth2Error.
     """
@@ -100,7 +100,8 @@ async def exchange(
         raise UnsupportedGrantType("invalid_grant_type", f"The grant_type is not supported: {grant_type[:100]}")
     oauth = OAuthSettings()
     if isinstance(client, IdentifiedClient):
-        client.require(grant_type, pkce_verified=True)
+        client = client.authenticate(grant_type)
+    if isinstance(client, AuthenticatedClient):
         if not security_profiles.may_use_grant(client.client.application, grant_type):
             raise UnauthorizedClient("grant_type_disabled", f"The grant {grant_type} is disabled for this client.")
         oauth = client.client.oauth

@@ -12,7 +12,7 @@ from identity.errors import InvalidGrant
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
 from identity.services import Services
@@ -22,17 +22,17 @@ grant_type = "authorization_code"
 parameters = ("code", "redirect_uri", "code_verifier", "resource")
 
 
-async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def exchange(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the token response for a code, which is consumed even if the exchange fails.
 
     A replay revokes the tokens that the code issued. Raises InvalidRequest, InvalidClient and InvalidGrant.
     """
-    code, user, pkce_verified = await redeem(services, call, identified, form)
-    client, code_value = identified.client, str(form["code"])
+    code, user, pkce_verified = await redeem(services, call, authenticated, form)
+    client, code_value = authenticated.client, str(form["code"])
     context = dataclasses.replace(
         TokenContext.of_code(client.tenant, client.application, user, code, grant_type),
         resources=resource_indicators.for_code(form.get("resource"), code.resources, client.oauth),
-        confirmation=identified.confirmation,
+        confirmation=authenticated.confirmation,
     )
     if code.user_code is not None and code.device_grant_id is not None:
         device = await device_grants.get_pending_by_id(services, call, client, code.user_code, code.device_grant_id)
@@ -56,20 +56,20 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 
 
 async def redeem(
-    services: Services, call: Call, identified: IdentifiedClient, form: Document
+    services: Services, call: Call, authenticated: AuthenticatedClient, form: Document
 ) -> tuple[AuthorizationCode, Document, bool]:
     """Consume a code; return what it authorizes, its user, and whether PKCE was verified. Raises as `exchange`."""
     code_value = token_responses.required_parameter(form, "code", "missing_code")
     redirect_uri = token_responses.required_parameter(form, "redirect_uri", "missing_redirect_uri")
-    client = identified.client
+    client = authenticated.client
     code = await _consume(services, call, client, code_value)
     if code.client_id != client.client_id:
         raise _not_found()
     if code.redirect_uri != redirect_uri:
         raise InvalidGrant("invalid_redirect_uri", "The redirect_uri is not that of the authorization request.")
-    pkce_verified = _verify_pkce(identified, code.code_challenge, form.get("code_verifier"))
-    identified.require(grant_type, pkce_verified=pkce_verified)
-    if code.dpop_jkt not in {None, identified.key_thumbprint}:
+    pkce_verified = _verify_pkce(authenticated, code.code_challenge, form.get("code_verifier"))
+    authenticated.require_pkce(is_verified=pkce_verified)
+    if code.dpop_jkt not in {None, authenticated.key_thumbprint}:
         raise InvalidGrant("unknown", "The code is bound to a key for which the request has no DPoP proof.")
     user = await active_users.get_active_user(
         services, client.tenant_id, code.user_id, call.now, InvalidGrant, logging_in_to=client.client_id
@@ -87,14 +87,14 @@ async def _consume(services: Services, call: Call, client: Client, code_value: s
     return AuthorizationCode.from_document(consumption.grant)
 
 
-def _verify_pkce(identified: IdentifiedClient, code_challenge: str | None, code_verifier: str | None) -> bool:
+def _verify_pkce(authenticated: AuthenticatedClient, code_challenge: str | None, code_verifier: str | None) -> bool:
     """Verify the code_verifier; False if the policy allows a code without a challenge. Raises InvalidGrant.
 
     A verifier without a challenge indicates a downgrade attack (RFC 9700 section 2.1.1).
     """
     if code_challenge is None:
-        policy = security_profiles.pkce_policy(identified.client.application)
-        is_exempt = policy == "NotRequiredWhenUsingClientAuthentication" and identified.has_credentials
+        policy = security_profiles.pkce_policy(authenticated.client.application)
+        is_exempt = policy == "NotRequiredWhenUsingClientAuthentication" and authenticated.has_credentials
         if code_verifier is not None:
             raise InvalidGrant("invalid_pkce_code_verifier", "The code was issued without a code_challenge.")
         if policy == "NotRequired" or is_exempt:

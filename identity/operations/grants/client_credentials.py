@@ -41,7 +41,7 @@ async def identify(
 ) -> EntityClient | None:
     """Authenticate the entity of a request; None if the client is no entity. Raises NotLicensed and InvalidClient."""
     features.require(services, entity_types.FEATURE)
-    return await entity_clients.identify(services, authorization, form, hints, base_url)
+    return await entity_clients.authenticate(services, authorization, form, hints, base_url)
 
 
 async def exchange(services: Services, call: Call, client: EntityClient, form: Document) -> Document:

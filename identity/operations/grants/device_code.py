@@ -19,7 +19,7 @@ from identity.errors import (
     SlowDown,
 )
 from identity.operations.clients import active_users
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.issuance import token_responses
 from identity.services import Services
 from identity.store.device_grants import DevicePoll
@@ -36,14 +36,14 @@ _ERRORS: Final[Mapping[str, tuple[type[OAuth2Error], str | None, str]]] = {
 }
 
 
-async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def exchange(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the token response for an approved device code, and consume the code.
 
     A second use revokes the tokens of the first. Raises AuthorizationPending, SlowDown, AccessDenied, ExpiredToken,
     InvalidRequest and InvalidGrant.
     """
     device_code = token_responses.required_parameter(form, "device_code", "missing_device_code")
-    client = identified.client
+    client = authenticated.client
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
     client_id = client.client_id
     poll = await services.tokens.device_grants.poll(client.tenant_id, device_code, client_id, call.now)
@@ -51,9 +51,9 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         await token_responses.revoke_issued_tokens(services, call, client, poll.issued)
     if poll.approval is None:
         raise _error(poll)
-    context = await _token_context(services, call, identified, poll.approval, resources)
+    context = await _token_context(services, call, authenticated, poll.approval, resources)
     access_token, response = await token_responses.issue_tokens(
-        services, call, client, context, poll.device, pkce_verified=not identified.has_credentials
+        services, call, client, context, poll.device, pkce_verified=not authenticated.has_credentials
     )
     issued = token_responses.issued_document(access_token, response, context.user)
     if not await services.tokens.device_grants.record_redemption(client.tenant_id, device_code, client_id, issued):
@@ -62,10 +62,14 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 
 
 async def _token_context(
-    services: Services, call: Call, identified: IdentifiedClient, approval: DeviceApproval, resources: tuple[str, ...]
+    services: Services,
+    call: Call,
+    authenticated: AuthenticatedClient,
+    approval: DeviceApproval,
+    resources: tuple[str, ...],
 ) -> TokenContext:
     """Return the login of the approving user. It is independent of the browser session that approved the device."""
-    client = identified.client
+    client = authenticated.client
     user = await active_users.get_active_user(
         services,
         client.tenant_id,
@@ -84,7 +88,7 @@ async def _token_context(
         auth_instant=approval.auth_instant,
         authentication_methods=approval.authentication_methods,
         resources=resources,
-        confirmation=identified.confirmation,
+        confirmation=authenticated.confirmation,
     )
 
 

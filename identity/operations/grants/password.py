@@ -24,7 +24,7 @@ from identity.errors import (
 )
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.configuration import scope_consents
 from identity.operations.issuance import token_responses
@@ -63,20 +63,20 @@ _ERRORS: Mapping[type[login_outcomes.LoginResult], tuple[str, str]] = {
 }
 
 
-async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def exchange(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the token response for a login id and a password.
 
     Errors about the user are returned only for the correct password. Raises InvalidRequest, InvalidScope,
     InvalidGrant, TwoFactorRequired, ChangePasswordRequired, and Unavailable if the password hashing queue is full.
     """
-    client = identified.client
+    client = authenticated.client
     credentials = _read_credentials(form)
     requested_scopes = _requested_scopes(client, form.get("scope"))
     features.require_request(services, client.application, requested_scopes)
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
     device = {name[len(_DEVICE) :]: value for name, value in form.items() if name.startswith(_DEVICE)}
-    device_grant = await device_grants.find_for_token_request(services, call, identified, form)
-    user = await _authenticate(services, call, identified, credentials, device)
+    device_grant = await device_grants.find_for_token_request(services, call, authenticated, form)
+    user = await _authenticate(services, call, authenticated, credentials, device)
     scopes_granted = await scope_consents.get_granted_scopes(services, call, client, user, requested_scopes)
     context = TokenContext(
         tenant=client.tenant,
@@ -86,7 +86,7 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
         grants=(grant_type,),
         authentication_type="PASSWORD",
         auth_instant=call.now,
-        confirmation=identified.confirmation,
+        confirmation=authenticated.confirmation,
         authentication_methods=authentication_methods.of("PASSWORD"),
         resources=resources,
     )
@@ -120,13 +120,17 @@ def _requested_scopes(client: Client, requested: str | None) -> tuple[str, ...]:
 
 
 async def _authenticate(
-    services: Services, call: Call, identified: IdentifiedClient, credentials: Credentials, device: Mapping[str, str]
+    services: Services,
+    call: Call,
+    authenticated: AuthenticatedClient,
+    credentials: Credentials,
+    device: Mapping[str, str],
 ) -> Document:
     """Return the authenticated user. The login's events describe the device that the request names."""
     event_info = {f"device{name.capitalize()}": value for name, value in device.items()}
-    client = identified.client
+    client = authenticated.client
     call = dataclasses.replace(
-        call, tenant_id=client.tenant_id, event_info=event_info, is_client_authenticated=identified.has_credentials
+        call, tenant_id=client.tenant_id, event_info=event_info, is_client_authenticated=authenticated.has_credentials
     )
     try:
         result = await password_login.authenticate(services, call, credentials, client.application)

@@ -18,7 +18,7 @@ from identity.ids import Secret
 from identity.operations.authorization import device_grants
 from identity.operations.authorization.device_grants import Approver
 from identity.operations.clients import active_users
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
 from identity.operations.login import login_records
@@ -38,40 +38,40 @@ class _NotRotatedError(Exception):
     """A concurrent request rotated or revoked the token; this transaction is rolled back."""
 
 
-async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def exchange(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the token response for a refresh token.
 
     Raises InvalidRequest, InvalidClient, InvalidScope, and InvalidGrant, also if a webhook rejects the refresh.
     """
     value = token_responses.required_parameter(form, "refresh_token", "missing_refresh_token")
-    client = identified.client
+    client = authenticated.client
     presented = await services.tokens.refresh_tokens.find_by_value(client.tenant_id, value, call.now)
     if presented is None or presented.record.get("applicationId") != client.client_id:
         raise _not_found()
     refresh_token = RefreshToken.from_record(presented.record)
-    identified.require(grant_type, pkce_verified=refresh_token.pkce_verified)
-    _require_key(identified, refresh_token)
+    authenticated.require_pkce(is_verified=refresh_token.pkce_verified)
+    _require_key(authenticated, refresh_token)
     try:
-        return await refresh(services, call, identified, presented, form)
+        return await refresh(services, call, authenticated, presented, form)
     except WebhookTransactionFailed as error:
         raise InvalidGrant("unknown", "A webhook rejected this refresh.") from error
 
 
 async def refresh(
-    services: Services, call: Call, identified: IdentifiedClient, presented: PresentedRefreshToken, form: Document
+    services: Services, call: Call, authenticated: AuthenticatedClient, presented: PresentedRefreshToken, form: Document
 ) -> Document:
     """Return the token response, after the caller has verified that the client may use the token.
 
     Raises InvalidRequest, InvalidGrant, InvalidScope and WebhookTransactionFailed.
     """
-    client, record = identified.client, presented.record
+    client, record = authenticated.client, presented.record
     refresh_token = RefreshToken.from_record(record)
     await _require_unspent(services, call, client, presented)
     user = await active_users.get_active_user(services, client.tenant_id, refresh_token.user_id, call.now, InvalidGrant)
     granted = await _granted_scopes(services, call, client, record, user)
     narrowed = scopes.narrow(scopes.parse(form.get("scope")), granted) or granted
     ttl = _lifetime_seconds(form.get("expires_in"), effective_ttl_seconds(client.tenant, client.application))
-    device_grant = await device_grants.find_for_token_request(services, call, identified, form)
+    device_grant = await device_grants.find_for_token_request(services, call, authenticated, form)
     context = TokenContext(
         tenant=client.tenant,
         application=client.application,
@@ -85,7 +85,7 @@ async def refresh(
         authentication_methods=refresh_token.authentication_methods,
         claims_request=ClaimsRequest.from_document(refresh_token.claims),
         resources=resource_indicators.for_refresh(form.get("resource"), refresh_token.resources, client.oauth),
-        confirmation=identified.confirmation,
+        confirmation=authenticated.confirmation,
     )
     access_token, response = await token_responses.issue_access_token(services, call, context, ttl=ttl)
     event = _refresh_event(client, user, form, access_token.token)
@@ -99,16 +99,16 @@ async def refresh(
     return response
 
 
-def _require_key(identified: IdentifiedClient, refresh_token: RefreshToken) -> None:
+def _require_key(authenticated: AuthenticatedClient, refresh_token: RefreshToken) -> None:
     """Raise InvalidGrant if a public client does not prove the key or certificate that its refresh token is bound to.
 
     The token of a client that authenticates is bound by its authentication (RFC 9449 section 5, RFC 8705 section 4).
     """
-    if identified.has_credentials:
+    if authenticated.has_credentials:
         return
-    if refresh_token.dpop_jkt not in {None, identified.key_thumbprint}:
+    if refresh_token.dpop_jkt not in {None, authenticated.key_thumbprint}:
         raise InvalidGrant("unknown", "The refresh token is bound to a key for which the request has no DPoP proof.")
-    if refresh_token.certificate_thumbprint not in {None, identified.certificate_thumbprint}:
+    if refresh_token.certificate_thumbprint not in {None, authenticated.certificate_thumbprint}:
         raise InvalidGrant("unknown", "The refresh token is bound to another client certificate.")
 
 

@@ -19,7 +19,7 @@ from identity.errors import InvalidRequest, UnauthorizedClient
 from identity.instants import numeric_date
 from identity.operations.clients import active_users, bearer_tokens, dpop_proofs
 from identity.operations.clients.bearer_tokens import Bearer
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.issuance import issued_tokens, token_responses
 from identity.operations.lambdas import token_lambdas
 from identity.operations.objects import audit_logs
@@ -48,19 +48,19 @@ _KINDS: Final = {
 """The kind of token that `issued_tokens.verify_jwt` accepts for each type."""
 
 
-async def exchange(services: Services, call: Call, identified: IdentifiedClient, form: Document) -> Document:
+async def exchange(services: Services, call: Call, authenticated: AuthenticatedClient, form: Document) -> Document:
     """Return the response of a token exchange (RFC 8693 section 2.2.1).
 
     Raises InvalidRequest, InvalidClient, InvalidScope, InvalidTarget and UnauthorizedClient.
     """
-    client, policy = identified.client, TokenExchangePolicy.of(identified.client.application)
-    _require_trusted_client(identified)
+    client, policy = authenticated.client, TokenExchangePolicy.of(authenticated.client.application)
+    _require_trusted_client(authenticated)
     issued_type = exchange_rules.requested_type(form)
-    subject = await _verify(services, call, identified, policy, form, "subject_token")
+    subject = await _verify(services, call, authenticated, policy, form, "subject_token")
     if not isinstance(subject, VerifiedToken):
         raise InvalidRequest("access_token_invalid", "The subject_token is not that of a user.")
-    actor_token = await _find_actor_token(services, call, identified, policy, form)
-    context = await _context(services, call, identified, policy, form, subject, actor_token)
+    actor_token = await _find_actor_token(services, call, authenticated, policy, form)
+    context = await _context(services, call, authenticated, policy, form, subject, actor_token)
     presented = [subject.claims] if actor_token is None else [subject.claims, actor_token.claims]
     ttl = exchange_rules.lifetime_seconds(
         effective_ttl_seconds(client.tenant, client.application), numeric_date(call.now), presented
@@ -79,17 +79,17 @@ async def exchange(services: Services, call: Call, identified: IdentifiedClient,
 async def _context(
     services: Services,
     call: Call,
-    identified: IdentifiedClient,
+    authenticated: AuthenticatedClient,
     policy: TokenExchangePolicy,
     form: Document,
     subject: VerifiedToken,
     actor_token: VerifiedToken | VerifiedEntityToken | None,
 ) -> TokenContext:
     """Return what the new token is issued for. Raises InvalidRequest, InvalidScope and InvalidTarget."""
-    client, custom = identified.client, identified.client.application["scopes"]
+    client, custom = authenticated.client, authenticated.client.application["scopes"]
     audiences = exchange_rules.requested_audiences(form.get("audience"), policy)
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
-    bearer = Bearer(subject, await _get_user(services, call, identified, subject))
+    bearer = Bearer(subject, await _get_user(services, call, authenticated, subject))
     actor = {"sub": client.client_id if actor_token is None else actor_token.claims["sub"]}
     exchange_rules.require_may_act(subject.claims, actor, client.client_id)
     is_impersonation = actor_token is None and policy.impersonation_enabled
@@ -104,41 +104,41 @@ async def _context(
         auth_instant=bearer.auth_instant,
         refresh_token_id=subject.claims.get("sid"),
         resources=tuple(dict.fromkeys((*audiences, *resources))),
-        confirmation=identified.confirmation,
+        confirmation=authenticated.confirmation,
         actor=exchange_rules.act_claim(subject.claims, None if is_impersonation else actor, maximum),
     )
 
 
-def _require_trusted_client(identified: IdentifiedClient) -> None:
+def _require_trusted_client(authenticated: AuthenticatedClient) -> None:
     """Raise InvalidClient without authentication, and UnauthorizedClient for a third party.
 
     Users consent to a third party on a page, which this grant does not show.
     """
-    identified.require_authenticated()
-    if identified.client.application["oauthConfiguration"]["relationship"] == "ThirdParty":
+    authenticated.require_credentials()
+    if authenticated.client.application["oauthConfiguration"]["relationship"] == "ThirdParty":
         raise UnauthorizedClient("grant_type_disabled", "A third-party application cannot exchange tokens.")
 
 
 async def _find_actor_token(
-    services: Services, call: Call, identified: IdentifiedClient, policy: TokenExchangePolicy, form: Document
+    services: Services, call: Call, authenticated: AuthenticatedClient, policy: TokenExchangePolicy, form: Document
 ) -> VerifiedToken | VerifiedEntityToken | None:
     """Return the verified actor token, if any. Raises InvalidRequest."""
     if "actor_token" not in form:
         if "actor_token_type" in form:
             raise InvalidRequest("unknown", "The actor_token_type needs an actor_token.")
         return None
-    verified = await _verify(services, call, identified, policy, form, "actor_token")
+    verified = await _verify(services, call, authenticated, policy, form, "actor_token")
     if "act" in verified.claims:
         raise InvalidRequest("access_token_invalid", "The actor_token is itself the result of a delegation.")
     if isinstance(verified, VerifiedToken):
-        await _get_user(services, call, identified, verified)
+        await _get_user(services, call, authenticated, verified)
     return verified
 
 
 async def _verify(
     services: Services,
     call: Call,
-    identified: IdentifiedClient,
+    authenticated: AuthenticatedClient,
     policy: TokenExchangePolicy,
     form: Document,
     name: str,
@@ -151,23 +151,25 @@ async def _verify(
     token_type = token_responses.required_parameter(form, f"{name}_type", "unknown")
     if token_type not in exchange_rules.PRESENTED_TYPES:
         raise InvalidRequest("unknown", f"The {name}_type is not supported: {token_type[:100]}")
-    tenant_id = identified.tenant_id
+    tenant_id = authenticated.tenant_id
     verified = await issued_tokens.verify_jwt(services, call, tenant_id, token, _KINDS[token_type])
     if isinstance(verified, Rejection):
         raise InvalidRequest(bearer_tokens.REASONS[verified], f"The {name} is {verified.value}.")
-    accepted = {identified.client.client_id, *policy.subject_audiences}
+    accepted = {authenticated.client.client_id, *policy.subject_audiences}
     if accepted.isdisjoint(access_tokens.audiences(verified.claims)):
         raise InvalidRequest("access_token_invalid", f"The {name} is not intended for this client.")
-    if verified.claims.get("cnf") not in (None, identified.confirmation):
+    if verified.claims.get("cnf") not in (None, authenticated.confirmation):
         raise InvalidRequest("access_token_invalid", f"The {name} is bound to a key that the request does not prove.")
     if await services.tokens.revocations.is_revoked(tenant_id, verified.revocable_ids):
         raise InvalidRequest("access_token_invalid", f"The {name} was revoked.")
     return verified
 
 
-async def _get_user(services: Services, call: Call, identified: IdentifiedClient, token: VerifiedToken) -> Document:
+async def _get_user(
+    services: Services, call: Call, authenticated: AuthenticatedClient, token: VerifiedToken
+) -> Document:
     """Return the active user of a token, registered if the client requires it. Raises InvalidRequest."""
-    client = identified.client
+    client = authenticated.client
     user = await active_users.get_active_user(
         services, client.tenant_id, token.claims["sub"], call.now, InvalidRequest, logging_in_to=client.client_id
     )

@@ -21,9 +21,8 @@ from identity.domain.login.login_outcomes import is_password_outdated
 from identity.errors import InvalidRequest
 from identity.ids import UserId, new_secret, same_secret
 from identity.instants import Instant, later
-from identity.operations.authorization import console_callback
-from identity.operations.clients import clients
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.authorization import first_party_redirects
+from identity.operations.clients import client_authentication, clients
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.grants import authorization_code
 from identity.operations.groups import administrator_realm, group_roles
@@ -73,7 +72,7 @@ async def begin(services: Services, call: Call, browser_secret: str, target: str
     client = await _client(services)
     flow, nonce = CodeFlow(client, browser_secret), new_secret()
     parameters = {
-        **flow.parameters(console_callback.redirect_uri(call), "openid"),
+        **flow.parameters(first_party_redirects.console_uri(call), "openid"),
         "nonce": nonce,
         **({"prompt": "login"} if is_renewal else {}),
     }
@@ -90,10 +89,10 @@ async def complete(services: Services, call: Call, given: Mapping[str, str], bro
     _, pending = await code_flow.consume(services.sessions.console_logins, given, browser_secret)
     if "error" in given:
         raise InvalidRequest("unknown", given.get("error_description") or "The sign-in was not completed.")
-    client = console_callback.with_redirect_uri(call, await _client(services))
-    form = code_flow.token_request(pending, console_callback.redirect_uri(call), given.get("code", ""))
+    client = first_party_redirects.for_console(call, await _client(services))
+    form = code_flow.token_request(pending, first_party_redirects.console_uri(call), given.get("code", ""))
     # The code itself, not a token: keys and lambdas of the tenant decide about those.
-    code, user, _ = await authorization_code.redeem(services, call, IdentifiedClient.internal(client), form)
+    code, user, _ = await authorization_code.redeem(services, call, client_authentication.internal(client), form)
     if not same_secret(code.nonce or "", pending["nonce"]):
         raise InvalidRequest("unknown", "The response to the sign-in is not valid.")
     session = ConsoleSession(UserId(user["id"]), call.now, call.now, code.auth_instant, code.sso_session_id or "")

@@ -19,9 +19,8 @@ from identity.domain.clients import redirect_uris
 from identity.domain.users import self_registration
 from identity.errors import InvalidRequest
 from identity.operations import grants
-from identity.operations.authorization import hosted_backend_callback
-from identity.operations.clients import bearer_tokens, clients, ip_access_lists
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.authorization import first_party_redirects
+from identity.operations.clients import bearer_tokens, client_authentication, clients, ip_access_lists
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.issuance import token_responses, userinfo
 from identity.operations.limits import anonymous_request_limits
@@ -85,7 +84,7 @@ async def begin_login(
     flow, scope = CodeFlow(client, browser_secret), given.get("scope", hosted_backend_rules.DEFAULT_SCOPE)
     parameters = {
         **{name: value for name, value in given.items() if name not in _REPLACED_PARAMETERS},
-        **flow.parameters(hosted_backend_callback.redirect_uri(call, client), scope),
+        **flow.parameters(first_party_redirects.hosted_backend_uri(call, client), scope),
     }
     location = redirect_uris.with_query(call.origin.base_url + path, parameters)
     return await flow.store(services, call, services.sessions.backend_logins, location, pending_login)
@@ -103,7 +102,7 @@ async def complete_login(services: Services, call: Call, given: Mapping[str, str
     if "error" in given:
         error = {name: given[name] for name in _ERROR_PARAMETERS if name in given}
         return LoginResult(redirect_uris.with_query(target, {**error, **state}), None)
-    redirect_uri = hosted_backend_callback.redirect_uri(call, client)
+    redirect_uri = first_party_redirects.hosted_backend_uri(call, client)
     form = code_flow.token_request(pending_login, redirect_uri, given.get("code"))
     tokens = await _exchange(services, call, client, form)
     return LoginResult(redirect_uris.with_query(target, state), tokens)
@@ -177,7 +176,7 @@ async def cookie_domain(call: Call) -> str | None:
 
 async def _exchange(services: Services, call: Call, client: Client, form: Document) -> CookieTokens:
     given = {name: value for name, value in form.items() if value is not None}
-    response = await grants.exchange(services, call, IdentifiedClient.internal(client), given)
+    response = await grants.exchange(services, call, client_authentication.internal(client), given)
     expires = client.refresh_policy.expires(call.now, call.now)
     return CookieTokens(
         access_token=response["access_token"],

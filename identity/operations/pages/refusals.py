@@ -124,11 +124,10 @@ async def _authenticate(
         assertion = client_assertions.parse(request.authorization, form)
         await client_assertions.check(services, Signer.of(client.client), assertion, call.origin.base_url)
         return
-    client.require(
-        grant_type, pkce_verified=any(name in form for name in ("code_verifier", "code_challenge", "request"))
-    )
+    authenticated = client.authenticate(grant_type)
+    authenticated.require_pkce(is_verified=any(name in form for name in ("code_verifier", "code_challenge", "request")))
 
 
 async def _check_proof(services: Services, call: Call, request: ClientRequest, client: IdentifiedClient) -> None:
     if request.dpop_proof is not None:
-        await dpop_proofs.check(services, call, client.tenant_id, request.dpop_proof, client.client.oauth)
+        await dpop_proofs.check(services, call, client.client.tenant_id, request.dpop_proof, client.client.oauth)

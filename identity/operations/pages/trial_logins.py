@@ -11,9 +11,8 @@ from identity.domain.authorization import hosted_backend as hosted_backend_rules
 from identity.domain.clients import redirect_uris
 from identity.errors import InvalidRequest
 from identity.operations import grants
-from identity.operations.authorization import trial_callback
-from identity.operations.clients import bearer_tokens, clients
-from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.authorization import first_party_redirects
+from identity.operations.clients import bearer_tokens, client_authentication, clients
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.issuance import userinfo
 from identity.operations.limits import anonymous_request_limits
@@ -40,7 +39,7 @@ async def begin(
     client = await _client(services, application["tenantId"], application["id"])
     hosted_backend_rules.require_supported(client.application)
     flow = CodeFlow(client, browser_secret)
-    parameters = flow.parameters(trial_callback.redirect_uri(call, client.client_id), scope)
+    parameters = flow.parameters(first_party_redirects.trial_uri(call, client.client_id), scope)
     location = redirect_uris.with_query(call.origin.base_url + code_flow.AUTHORIZE, parameters)
     pending = {"administratorId": administrator_id, "clientId": client.client_id, "location": location}
     anonymous_request_limits.require_maximum_size(pending)
@@ -60,9 +59,9 @@ async def complete(
     tenant_id, pending = found
     if "error" in given:
         return Trial(pending["location"], given, {}, {}, {})
-    client = trial_callback.with_redirect_uri(call, await _client(services, tenant_id, client_id))
-    form = code_flow.token_request(pending, trial_callback.redirect_uri(call, client_id), given.get("code", ""))
-    response: dict[str, Any] = await grants.exchange(services, call, IdentifiedClient.internal(client), form)
+    client = first_party_redirects.for_trial(call, await _client(services, tenant_id, client_id))
+    form = code_flow.token_request(pending, first_party_redirects.trial_uri(call, client_id), given.get("code", ""))
+    response: dict[str, Any] = await grants.exchange(services, call, client_authentication.internal(client), form)
     bearer = await bearer_tokens.verify(services, call, response["access_token"])
     claims = await userinfo.claims_of(services, call, bearer)
     return Trial(pending["location"], given, {"client_id": client_id, **form}, response, claims)

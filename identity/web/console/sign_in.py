@@ -8,7 +8,7 @@ from typing import Final
 
 from identity.call import Call
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
-from identity.operations.authorization import console_callback
+from identity.operations.authorization import first_party_redirects
 from identity.operations.pages import console_sessions
 from identity.web.base_handlers import Route
 from identity.web.console.handlers import LOGIN_COOKIE, SESSION_COOKIE, ConsoleHandler
@@ -52,7 +52,7 @@ class SignOutHandler(ConsoleHandler):
 
 
 ROUTES = [
-    Route(console_callback.PATH, CallbackHandler),
+    Route(first_party_redirects.CONSOLE_PATH, CallbackHandler),
     Route("/admin/sign-out", SignOutHandler),
     Route("/admin/static/{name}", StaticHandler, {"folder": "console"}),
 ]

@@ -21,7 +21,7 @@ from identity.domain.configuration import page_templates
 from identity.domain.configuration.page_templates import PageEnvironment
 from identity.domain.messaging.template_budget import RenderError
 from identity.domain.providers.identity_providers import NO_OPTIONS, ProviderOptions
-from identity.operations.authorization import hosted_backend_callback
+from identity.operations.authorization import first_party_redirects
 from identity.web import page_files
 from identity.web.endpoint import Reply
 from identity.web.hosted.page_theme import PageTheme
@@ -216,7 +216,7 @@ def _form_targets(redirect_uri: str) -> tuple[str, ...]:
     The hosted backend redirects to the application, which in development may not use TLS.
     """
     origin, path = _origin(redirect_uri), urllib.parse.urlsplit(redirect_uri).path
-    redirects_on = origin.startswith("http:") and path == hosted_backend_callback.PATH
+    redirects_on = origin.startswith("http:") and path == first_party_redirects.HOSTED_BACKEND_PATH
     return ("'self'", "https:", origin, "http:") if redirects_on else ("'self'", "https:", origin)
 
 

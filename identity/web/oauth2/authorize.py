@@ -86,7 +86,8 @@ class PushedRequestHandler(OAuth2Handler):
         """Store an authorization request for a minute and return its request_uri."""
         identified = await self.identify_client(form, tenant_id)
         try:
-            answer = await pushed_requests.push(self.services, call, identified, form, self.dpop_proof(call))
+            client = identified.authenticate("authorization_code")
+            answer = await pushed_requests.push(self.services, call, client, form, self.dpop_proof(call))
         except OAuth2Error as error:
             await oauth_debug.log_failure(self.services, call, identified.client, form, error, subject="request_uri")
             raise

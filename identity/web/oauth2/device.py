@@ -8,6 +8,7 @@ from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.clients import scopes
+from identity.domain.configuration.applications import DEVICE_GRANT
 from identity.domain.users import users
 from identity.errors import InvalidClient, InvalidRequest, ServiceError, Unauthorized
 from identity.ids import TenantId
@@ -46,8 +47,8 @@ class DeviceAuthorizeHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Return a device code and a user code."""
-        identified = await self.identify_client(form, tenant_id)
-        return Reply(await device_authorization.begin(self.services, call, identified, form), headers=NO_CACHE)
+        client = device_authorization.authenticate(await self.identify_client(form, tenant_id))
+        return Reply(await device_authorization.begin(self.services, call, client, form), headers=NO_CACHE)
 
     def refuse(self, error: ServiceError) -> None:
         """Send InvalidClient with status 400, as published."""
@@ -67,10 +68,8 @@ class UserCodeHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe the device of a user code."""
         if not isinstance(call.caller, ApiKeyCaller):
-            identified = await self.identify_client(form, tenant_id)
-            return Reply(
-                await device_codes.describe_for_client(self.services, call, identified, form), headers=NO_CACHE
-            )
+            client = (await self.identify_client(form, tenant_id)).authenticate(DEVICE_GRANT)
+            return Reply(await device_codes.describe_for_client(self.services, call, client, form), headers=NO_CACHE)
         tenant = await self.tenant_of_key(call, call.caller, form, tenant_id)
         user_code, subject = device_codes.required_user_code(form), device_grants.attempt_subject(call)
         return Reply(await device_codes.describe(self.services, call, tenant, user_code, subject), headers=NO_CACHE)
@@ -115,8 +114,8 @@ class ApproveHandler(OAuth2Handler):
     )
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Approve the device of a user code."""
-        identified = await self.named_client(form, tenant_id)
-        return Reply(await device_codes.approve(self.services, call, identified, form), headers=NO_CACHE)
+        client = (await self.named_client(form, tenant_id)).authenticate(DEVICE_GRANT)
+        return Reply(await device_codes.approve(self.services, call, client, form), headers=NO_CACHE)
 
     async def named_client(self, form: Document, tenant_id: str | None) -> client_authentication.IdentifiedClient:
         """Return the client. The official libraries also send an API key in the header, which is ignored here."""

@@ -14,7 +14,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.objects import cors
 from identity.errors import InvalidRequest, ServerError
-from identity.operations.authorization import hosted_backend_callback
+from identity.operations.authorization import first_party_redirects
 from identity.operations.clients.clients import Client
 from identity.operations.pages import hosted_backend
 from identity.web.base_handlers import Route
@@ -197,7 +197,7 @@ def _routes() -> Iterator[Route]:
     for name, handler in by_client.items():
         yield Route(f"/app/{name}", handler)
         yield Route(f"/app/{name}/{{client_id}}", handler)
-    yield Route(hosted_backend_callback.PATH, CallbackHandler)
+    yield Route(first_party_redirects.HOSTED_BACKEND_PATH, CallbackHandler)
     yield Route("/app/me", MeHandler)
 
 

@@ -107,11 +107,11 @@ class OAuth2Handler(BaseHandler):
         """Return the client of a request, not authenticated yet. Raises InvalidRequest and InvalidClient."""
         return await client_authentication.identify(self.services, *self.client_parameters(form, path_tenant_id))
 
-    async def identify_client_or_entity(
-        self, form: Document, path_tenant_id: str | None
-    ) -> client_authentication.IdentifiedClient | entity_clients.EntityClient:
-        """Return the client, as `identify_client`, or an authenticated entity."""
-        return await entity_clients.identify_any(self.services, *self.client_parameters(form, path_tenant_id))
+    async def authenticate_client_or_entity(
+        self, use: str, form: Document, path_tenant_id: str | None
+    ) -> client_authentication.AuthenticatedClient | entity_clients.EntityClient:
+        """Return the application, authenticated for a use, or the entity. Raises InvalidRequest and InvalidClient."""
+        return await entity_clients.authenticate_any(self.services, use, *self.client_parameters(form, path_tenant_id))
 
     def dpop_proof(self, call: Call) -> PresentedDpopProof | None:
         """Return the DPoP proof of this request, or None without the header (RFC 9449 section 4.1)."""

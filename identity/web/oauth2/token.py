@@ -8,6 +8,7 @@ from identity.operations import grants
 from identity.operations.api import introspection, revocation
 from identity.operations.clients import oauth_debug
 from identity.operations.clients.client_authentication import IdentifiedClient
+from identity.operations.grants import refresh_token
 from identity.web.endpoint import Access, Reply, oauth_endpoint
 from identity.web.oauth2.oauth_handlers import NO_CACHE, OAuth2Handler, tenant_routes
 
@@ -52,7 +53,7 @@ class IntrospectHandler(OAuth2Handler):
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Describe a token of the client."""
         form = introspection.with_client_id(form, self.request.headers.get("Authorization", ""))
-        client = await self.identify_client_or_entity(form, tenant_id)
+        client = await self.authenticate_client_or_entity("introspection", form, tenant_id)
         answer = await introspection.introspect(self.services, call, client, form)
         return Reply(answer, headers=NO_CACHE)
 
@@ -63,7 +64,7 @@ class RevokeHandler(OAuth2Handler):
     @oauth_endpoint(access=Access.CLIENT, form="oauth2/revoke.request.json")
     async def post(self, call: Call, form: Document, tenant_id: str | None = None) -> Reply:
         """Revoke a token of the client; the response is empty, also for an unknown token."""
-        client = await self.identify_client_or_entity(form, tenant_id)
+        client = await self.authenticate_client_or_entity(refresh_token.grant_type, form, tenant_id)
         await revocation.revoke(self.services, call, client, form)
         return Reply(headers=NO_CACHE)
 

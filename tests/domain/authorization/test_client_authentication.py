@@ -20,8 +20,9 @@ def basic(client_id: str, secret: str) -> str:
 
 def check(authorization=None, client_id=None, client_secret=None, *, required=True, expected=SECRET):
     presented = rules.read_credentials(authorization, client_id, client_secret)
-    application = make_application({"clientSecret": expected})
-    rules.authenticate(presented, application, is_required=required)
+    policy = "Required" if required else "NotRequired"
+    application = make_application({"clientSecret": expected, "clientAuthenticationPolicy": policy})
+    rules.authenticate(presented, application, "authorization_code")
     return presented
 
 
@@ -124,25 +125,23 @@ DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
     "contract-authentication-4", "contract-authentication-7", "contract-authentication-8", "oauth-2.1-2"
 )
 @pytest.mark.parametrize(
-    ("grant_type", "policy", "pkce_verified", "expected"),
+    ("grant_type", "policy", "expected"),
     [
-        ("authorization_code", "Required", True, True),
-        ("authorization_code", "Required", False, True),
-        ("authorization_code", "NotRequired", False, False),
-        ("authorization_code", "NotRequiredWhenUsingPKCE", True, False),
-        ("authorization_code", "NotRequiredWhenUsingPKCE", False, True),
-        ("password", "Required", False, True),
-        ("password", "NotRequired", False, False),
-        ("password", "NotRequiredWhenUsingPKCE", True, True),
-        ("refresh_token", "Required", True, True),
-        ("refresh_token", "NotRequired", False, False),
-        ("refresh_token", "NotRequiredWhenUsingPKCE", True, False),
-        ("refresh_token", "NotRequiredWhenUsingPKCE", False, True),
-        (DEVICE, "Required", False, True),
-        (DEVICE, "NotRequired", False, False),
-        (DEVICE, "NotRequiredWhenUsingPKCE", False, False),
+        ("authorization_code", "Required", "NEVER"),
+        ("authorization_code", "NotRequired", "NOTHING"),
+        ("authorization_code", "NotRequiredWhenUsingPKCE", "PKCE"),
+        ("password", "Required", "NEVER"),
+        ("password", "NotRequired", "NOTHING"),
+        ("password", "NotRequiredWhenUsingPKCE", "NEVER"),
+        ("refresh_token", "Required", "NEVER"),
+        ("refresh_token", "NotRequired", "NOTHING"),
+        ("refresh_token", "NotRequiredWhenUsingPKCE", "PKCE"),
+        (DEVICE, "Required", "NEVER"),
+        (DEVICE, "NotRequired", "NOTHING"),
+        (DEVICE, "NotRequiredWhenUsingPKCE", "NOTHING"),
+        ("introspection", "NotRequiredWhenUsingPKCE", "NEVER"),
     ],
 )
-def test_policy_decides_whether_a_secret_is_required(grant_type, policy, pkce_verified, expected):
+def test_policy_decides_what_takes_the_place_of_credentials(grant_type, policy, expected):
     application = make_application({"clientAuthenticationPolicy": policy})
-    assert rules.is_secret_required(application, grant_type, pkce_verified=pkce_verified) is expected
+    assert rules.substitute_for_credentials(application, grant_type) == expected
