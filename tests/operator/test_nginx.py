@@ -112,6 +112,11 @@ def configuration(folder: Path, ports: list[int], http_port: int, https_port: in
     ):
         assert documented in text, documented
         text = text.replace(documented, actual)
+    for name in ("http", "server"):
+        file = folder / f"identity-{name}.conf"
+        documented = (ROOT / "docs" / "deploy" / f"nginx-{name}.conf").read_text()
+        file.write_text(documented.replace("/var/log/nginx", str(folder)))
+        text = text.replace(f"/etc/nginx/identity-{name}.conf", str(file))
     (folder / "identity.conf").write_text(text)
     (folder / "nginx.conf").write_text(FRAME.format(folder=folder, user=getpass.getuser()))
 

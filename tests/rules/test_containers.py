@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shutil
 import subprocess
@@ -77,7 +78,9 @@ def test_compose_runs_two_hardened_processes_of_this_version_behind_nginx():
         assert one["image"] == f"identity-server:{__version__}"
         assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
         assert all(needed["condition"] == "service_healthy" for needed in one["depends_on"].values())
-        assert one["environment"]["IDENTITY__SERVER__TRUSTED_PROXIES"] == f"[{subnet()}]"
+        proxy = services["nginx"]["networks"]["identity"]["ipv4_address"]
+        assert one["environment"]["IDENTITY__SERVER__TRUSTED_PROXIES"] == f"[{proxy}/32]"
+        assert ipaddress.ip_address(proxy) in ipaddress.ip_network(subnet())
     upstream = re.findall(r"server (identity-\d):9011", (ROOT / "deploy" / "compose" / "nginx.conf").read_text())
     assert upstream == ["identity-1", "identity-2"]
     ports = [port for one in services.values() for port in one.get("ports", [])]
@@ -89,13 +92,20 @@ def subnet() -> str:
 
 
 @pytest.mark.requirement("ship-13")
+def test_nginx_of_compose_removes_the_certificate_header_of_clients():
+    text = (ROOT / "deploy" / "compose" / "nginx.conf").read_text()
+    assert 'proxy_set_header Client-Cert "";' in text
+
+
+@pytest.mark.requirement("ship-13")
 def test_nginx_accepts_its_configuration(tmp_path):
-    text = (
-        (ROOT / "deploy" / "compose" / "nginx.conf")
-        .read_text()
-        .replace("identity-1", "127.0.0.1")
-        .replace("identity-2", "127.0.0.2")
-    )
+    text = (ROOT / "deploy" / "compose" / "nginx.conf").read_text()
+    text = text.replace("identity-1", "127.0.0.1").replace("identity-2", "127.0.0.2")
+    mounted = [volume.split(":") for volume in COMPOSE["services"]["nginx"]["volumes"]]
+    for source, target, _ in mounted[1:]:
+        assert target in text
+        (tmp_path / Path(target).name).write_text((ROOT / source).read_text().replace("/var/log/nginx", str(tmp_path)))
+        text = text.replace(target, str(tmp_path / Path(target).name))
     (tmp_path / "nginx.conf").write_text(
         f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{text}\n}}\n"
     )
