@@ -9,6 +9,8 @@ COPY pyproject.toml setup.py MANIFEST.in README.md CHANGELOG.md LICENSE run.py .
 COPY config config
 COPY schemas schemas
 COPY identity identity
+COPY deploy deploy
+COPY docs/deploy docs/deploy
 # Not editable: the source stays behind in this stage. No embedded stores: a container gets its own MongoDB and Redis.
 RUN python3 -m venv /opt/identity \
     && /opt/identity/bin/pip install --no-cache-dir --disable-pip-version-check '.[tracing]' \

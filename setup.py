@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def _version() -> str:
 
 
 class _BuildWithShippedFiles(build_py):
-    """Copies schemas/ and config/ into the package, where identity/shipped_files.py finds them."""
+    """Copies schemas/, config/ and files for operators into the package, where identity/shipped_files.py finds them."""
 
     def run(self) -> None:
         super().run()
@@ -29,6 +30,10 @@ class _BuildWithShippedFiles(build_py):
             shipped = Path(self.build_lib) / "identity" / "shipped"
             for name in ("schemas", "config"):
                 shutil.copytree(_HERE / name, shipped / name, dirs_exist_ok=True)
+            (shipped / "deploy").mkdir(exist_ok=True)
+            # Executed by its path: an import would need the dependencies of the package.
+            for name in runpy.run_path(str(_HERE / "identity" / "shipped_files.py"))["DEPLOY_FILES"]:
+                shutil.copyfile(_HERE / name, shipped / "deploy" / Path(name).name)
 
 
 # Spans for operators who have a collector (docs/webhooks.md). The exporter sends by requests.

@@ -23,6 +23,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "rotate-master-key": "master_keys:rotate",
     "reencrypt": "master_keys:reencrypt",
     "doctor": "doctor:command",
+    "deploy-files": "deploy_files:command",
     "admin": "admin:commands",
     "export": "declarative.commands:export",
     "plan": "declarative.commands:plan",

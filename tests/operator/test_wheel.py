@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from identity import __version__
+from identity.shipped_files import DEPLOY_FILES
 from release import dist
 from tests.operator.processes import environment
 from tests.ports import free_port
@@ -112,6 +113,48 @@ def test_installed_program_exports_plans_and_applies(identity, running):
     assert '~ name: "Example application" -> "My application"' in planned.stdout
     assert run("apply", "--yes").returncode == 0
     assert run("plan", "--check").returncode == 0
+
+
+@pytest.mark.requirement("deploy-files")
+def test_installed_program_writes_the_files_for_operators(identity, tmp_path):
+    def write(*options: str) -> subprocess.CompletedProcess[str]:
+        arguments = [str(identity), "deploy-files", "operation", *options]
+        return subprocess.run(arguments, cwd=tmp_path, check=False, capture_output=True, text=True)
+
+    first = write()
+    assert first.returncode == 0, first.stderr
+    written = {file.name: file.read_bytes() for file in (tmp_path / "operation").iterdir()}
+    assert written == {Path(name).name: (dist.ROOT / name).read_bytes() for name in DEPLOY_FILES}
+    assert {"identity@.service", "nginx.conf", "alerts.yml", "identity.json"} <= written.keys()
+    assert all(f"operation/{name}" in first.stdout for name in written)
+
+    (tmp_path / "operation" / "nginx.conf").write_text("mine")
+    (tmp_path / "operation" / "alerts.yml").unlink()
+    kept = write()
+    assert kept.returncode == 1
+    assert "nginx.conf" in kept.stderr
+    assert (tmp_path / "operation" / "nginx.conf").read_text() == "mine"
+    assert not (tmp_path / "operation" / "alerts.yml").exists()
+    assert write("--overwrite").returncode == 0
+    assert {file.name: file.read_bytes() for file in (tmp_path / "operation").iterdir()} == written
+
+
+@pytest.mark.requirement("deploy-files")
+def test_files_for_operators_that_cannot_be_written_end_with_a_message(identity, tmp_path):
+    (tmp_path / "file").touch()
+    arguments = [str(identity), "deploy-files", "file/operation"]
+    finished = subprocess.run(arguments, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert finished.returncode == 1
+    assert finished.stderr == "identity: cannot write to file/operation: Not a directory\n"
+
+
+@pytest.mark.requirement("deploy-files")
+def test_every_file_of_the_nginx_configuration_is_written():
+    names = {Path(name).name for name in DEPLOY_FILES}
+    included = re.findall(r"include (\S+);", (dist.ROOT / "docs" / "deploy" / "nginx.conf").read_text())
+    assert set(included) <= set(DEPLOY_FILES.values())
+    folder = dist.ROOT / "docs" / "deploy"
+    assert {file.name for file in [*folder.glob("*.conf"), *folder.glob("*.service")]} <= names
 
 
 @pytest.mark.requirement("ship-1")
