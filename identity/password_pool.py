@@ -11,6 +11,8 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
+import prometheus_client
+
 from identity.call import Document
 from identity.domain.passwords import password_hashing
 from identity.domain.passwords.password_hashing import MAXIMUM_BYTES, StoredPassword
@@ -27,10 +29,14 @@ R = TypeVar("R")
 class PasswordPool:
     """Hashes and verifies passwords in at most one thread per core, with a bounded queue."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, *, registry: prometheus_client.CollectorRegistry) -> None:
         self._threads = threads or os.cpu_count() or 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._threads, thread_name_prefix="passwords")
         self._places = _FairPlaces(self._threads)
+        queue_length = prometheus_client.Gauge(
+            "identity_password_queue_length", "Passwords that wait for a thread to hash them", registry=registry
+        )
+        queue_length.set_function(self._places.waiting)
         self._decoys: dict[tuple[str, int], StoredPassword] = {}
         self._rest: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -125,6 +131,10 @@ class _FairPlaces:
         self._pending: collections.Counter[str] = collections.Counter()
         self._queues: collections.OrderedDict[str, collections.deque[tuple[asyncio.Future[None], bool]]]
         self._queues = collections.OrderedDict()
+
+    def waiting(self) -> int:
+        """Return how many requests wait for a place."""
+        return self._pending.total() - self._running
 
     @contextlib.asynccontextmanager
     async def held(self, tenant_id: str, *, is_slow: bool) -> AsyncIterator[None]:

@@ -131,7 +131,7 @@ def wired(
     delivery = _delivery(config, clock, stores, redis, ring, dependencies)
     parts: Mapping[str, Any] = {
         **_stores_by_name(stores, redis),
-        **_pools_and_clients(config),
+        **_pools_and_clients(config, registry),
         "instance_id": instance_id,
         "default_tenant_id": tenant_id,
         "geoip": delivery.geoip,
@@ -186,10 +186,10 @@ def _stores_by_name(stores: Stores, redis: Redis) -> dict[str, Any]:
     }
 
 
-def _pools_and_clients(config: Config) -> dict[str, Any]:
-    """Return the pools and HTTP clients, which only need the configuration, by the names of members of the facets."""
+def _pools_and_clients(config: Config, registry: prometheus_client.CollectorRegistry) -> dict[str, Any]:
+    """Return the pools and HTTP clients by the names of members of the facets."""
     return {
-        "passwords": PasswordPool(),
+        "passwords": PasswordPool(registry=registry),
         "sandbox": Sandbox(config.lambdas),
         "federation": FederationClient(_client_for(config, config.identity_providers), config.identity_providers),
         "connector_clients": ConnectorClients(_client_for(config, config.connectors), config.connectors),

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from identity import password_pool as pools
 from identity.domain.passwords import password_hashing
@@ -16,7 +17,7 @@ from identity.password_pool import PasswordPool, scheme_problems
 
 @pytest.fixture
 def pool():
-    pool = PasswordPool(threads=1)
+    pool = PasswordPool(threads=1, registry=CollectorRegistry())
     yield pool
     pool.close()
 
@@ -67,6 +68,21 @@ async def test_attack_45_queue_of_callers_is_bounded(pool, monkeypatch):
     assert await pool.verify("x", stored), "and later there is room again"
 
 
+@pytest.mark.requirement("deploy-chart")
+async def test_length_of_the_queue_is_a_metric(monkeypatch):
+    free, registry = threading.Event(), CollectorRegistry()
+    monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
+    pool = PasswordPool(threads=1, registry=registry)
+    stored = await pool.hash("x", "salted-hmac-sha256", 1)
+    logins = [asyncio.ensure_future(pool.verify("x", stored)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert registry.get_sample_value("identity_password_queue_length") == 4  # and one has the thread
+    free.set()
+    await asyncio.gather(*logins)
+    assert registry.get_sample_value("identity_password_queue_length") == 0
+    pool.close()
+
+
 async def test_queue_of_one_tenant_leaves_room_for_others(pool, monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(password_hashing, "verify", lambda *given: free.wait(30))
@@ -107,7 +123,7 @@ async def test_tenants_take_turns(pool, monkeypatch):
 async def test_slow_hashes_leave_half_of_the_threads_to_others(monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(password_hashing, "verify", lambda password, _stored: password == "fast" or free.wait(30))
-    pool = PasswordPool(threads=2)
+    pool = PasswordPool(threads=2, registry=CollectorRegistry())
     slow = [
         asyncio.ensure_future(pool.verify("slow", StoredPassword("bcrypt", 16, "", ""), tenant_id=f"tenant {number}"))
         for number in range(4)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import prometheus_client
 import pytest
 import yaml
 
 from identity import __version__, config
+from identity.password_pool import PasswordPool
 from identity.store.embedded import mongod
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -26,7 +31,9 @@ GIVEN = {
     "secrets.mongodbUri": "mongodb://mongodb/?replicaSet=rs0",
     "secrets.redisUrl": "redis://redis",
 }
-needs_helm = pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+HELM = shutil.which("helm", path=f"{ROOT / 'build' / 'bin'}:{os.environ['PATH']}") or ""
+"""Of .ci/helm, or of the machine."""
+needs_helm = pytest.mark.skipif(not HELM, reason="helm is not installed: .ci/helm builds it")
 
 
 def instructions(name: str) -> list[str]:
@@ -173,15 +180,43 @@ def test_chart_has_the_version_and_settings_of_this_release(tmp_path):
 def test_every_value_of_the_chart_is_used_and_documented():
     templates = "".join(file.read_text() for file in (CHART / "templates").iterdir())
     page = (ROOT / "docs" / "deploy" / "containers.md").read_text()
-    for name in yaml.safe_load(VALUES):
+    for name, value in yaml.safe_load(VALUES).items():
         assert f".Values.{name}" in templates, name
         assert re.search(rf"`{name}[.`]", page), name
+        for member in value if isinstance(value, dict) and name not in {"config", "resources"} else ():
+            assert f".Values.{name}.{member}" in templates, f"{name}.{member}"
+
+
+@pytest.mark.requirement("deploy-chart")
+def test_schema_of_the_chart_describes_every_value():
+    schema, values = json.loads((CHART / "values.schema.json").read_text()), yaml.safe_load(VALUES)
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(values, schema)
+    assert set(schema["properties"]) == {*values, "global"}
+    for name, value in values.items():
+        if name != "config" and (members := schema["properties"][name].get("properties")):
+            assert members.keys() == value.keys(), name
+
+
+@pytest.mark.requirement("deploy-chart")
+def test_chart_trusts_no_proxy_by_default():
+    assert yaml.safe_load(VALUES)["config"]["server"]["trusted_proxies"] == []
+
+
+@pytest.mark.requirement("deploy-chart")
+def test_metric_of_the_autoscaler_is_one_of_the_service():
+    template = (CHART / "templates" / "autoscaling.yaml").read_text()
+    (metric,) = re.findall(r"metric: \{name: (\w+)\}", template)
+    registry = prometheus_client.CollectorRegistry()
+    PasswordPool(1, registry=registry).close()
+    assert registry.get_sample_value(metric) == 0
+    assert f"`{metric}`" in (ROOT / "docs" / "deploy" / "monitoring.md").read_text()
 
 
 def rendered(*options: str, **values: str) -> list[dict[str, Any]]:
     settings = [f"--set={name}={value}" for name, value in {**GIVEN, **values}.items()]
     text = subprocess.run(
-        ["helm", "template", "test", str(CHART), "--kube-version=1.31.0", *settings, *options],
+        [HELM, "template", "test", str(CHART), "--kube-version=1.31.0", *settings, *options],
         check=True,
         capture_output=True,
         text=True,
@@ -192,7 +227,7 @@ def rendered(*options: str, **values: str) -> list[dict[str, Any]]:
 @needs_helm
 @pytest.mark.requirement("ship-14")
 def test_chart_renders_hardened_pods_with_probes_and_a_budget(tmp_path):
-    subprocess.run(["helm", "lint", "--strict", str(CHART), *(f"--set={k}={v}" for k, v in GIVEN.items())], check=True)
+    subprocess.run([HELM, "lint", "--strict", str(CHART), *(f"--set={k}={v}" for k, v in GIVEN.items())], check=True)
     objects = {(one["kind"], one["metadata"]["name"]): one for one in rendered(**{"ingress.enabled": "true"})}
     assert {kind for kind, _ in objects} == {"Deployment", "Ingress", "PodDisruptionBudget", "Secret", "Service"}
     pod = objects["Deployment", "test-identity"]["spec"]["template"]
@@ -216,6 +251,118 @@ def test_chart_renders_hardened_pods_with_probes_and_a_budget(tmp_path):
         if one["kind"] == "Deployment"
     ]
     assert split == [["run", "--role", "web"], ["run", "--role", "worker"]]
+
+
+def found(objects: list[dict[str, Any]], kind: str, name: str = "test-identity") -> dict[str, Any]:
+    (match,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return match
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+def test_port_of_the_configuration_is_that_of_the_pods(tmp_path):
+    objects = rendered(**{"config.server.port": "8080", "networkPolicy.enabled": "true"})
+    template = found(objects, "Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == "8080"
+    assert {container[probe]["httpGet"]["port"] for probe in ("startupProbe", "readinessProbe")} == {"http"}
+    assert found(objects, "Service")["spec"]["ports"][0]["targetPort"] == "http"
+    assert found(objects, "NetworkPolicy")["spec"]["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8080}]}]
+    (tmp_path / "identity.yaml").write_text(
+        found(objects, "Secret", "test-identity-config")["stringData"]["identity.yaml"]
+    )
+    assert config.load(tmp_path, {}).server.port == 8080
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("secrets.masterKey", "k2:BBBB"),
+        ("secrets.mongodbUri", "mongodb://other"),
+        ("secrets.redisUrl", "redis://other"),
+        ("config.server.port", "1234"),
+    ],
+)
+def test_changed_secret_or_configuration_restarts_the_pods(name, value):
+    def annotations(**values: str) -> dict[str, str]:
+        objects = rendered(**{"worker.replicaCount": "1"}, **values)
+        named = ("test-identity", "test-identity-worker")
+        first, second = (found(objects, "Deployment", name)["spec"]["template"]["metadata"] for name in named)
+        assert first["annotations"]["checksum/secret"] == second["annotations"]["checksum/secret"]
+        return {key: digest for key, digest in first["annotations"].items() if key.startswith("checksum/")}
+
+    assert annotations() == annotations()
+    assert annotations() != annotations(**{name: value})
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+def test_autoscaler_replaces_the_number_of_replicas():
+    assert found(rendered(), "Deployment")["spec"]["replicas"] == 2
+    objects = rendered(**{"autoscaling.enabled": "true", "autoscaling.maxReplicas": "5"})
+    assert "replicas" not in found(objects, "Deployment")["spec"]
+    scaler = found(objects, "HorizontalPodAutoscaler")["spec"]
+    assert scaler["scaleTargetRef"]["name"] == "test-identity"
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 5)
+    queue, processor = scaler["metrics"]
+    assert queue["pods"]["metric"]["name"] == "identity_password_queue_length"
+    assert processor["resource"]["name"] == "cpu"
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+def test_prometheus_operator_finds_the_metrics_of_both_roles_as_the_job_of_the_alerts():
+    values = {"serviceMonitor.enabled": "true", "serviceMonitor.apiKeySecret": "metrics"}
+    objects = rendered(**values, **{"worker.replicaCount": "1", "worker.metricsPort": "9012"})
+    service, monitor = found(objects, "Service"), found(objects, "ServiceMonitor")["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert service["metadata"]["labels"][monitor["jobLabel"]] == "identity"
+    (endpoint,) = monitor["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("http", "/api/prometheus/metrics")
+    assert endpoint["basicAuth"]["password"] == {"name": "metrics", "key": "password"}
+    worker = found(objects, "Deployment", "test-identity-worker")["spec"]["template"]
+    monitor = found(objects, "PodMonitor", "test-identity-worker")["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= worker["metadata"]["labels"].items()
+    assert worker["spec"]["containers"][0]["ports"] == [{"name": "metrics", "containerPort": 9012}]
+    assert monitor["podMetricsEndpoints"][0]["port"] == "metrics"
+    assert not any(each["kind"].endswith("Monitor") for each in rendered())
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+def test_network_policy_admits_the_given_peers_to_the_ports_of_the_pods():
+    peer = "networkPolicy.from[0].namespaceSelector.matchLabels.name=ingress"
+    objects = rendered(f"--set={peer}", **{"networkPolicy.enabled": "true"})
+    policy = found(objects, "NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    labels = found(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]
+
+
+@needs_helm
+@pytest.mark.requirement("deploy-chart")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("replicas", "3"),
+        ("config.server.port", "70000"),
+        ("config.server.base_url", "login.example.com"),
+        ("config.server.trusted_proxies[0]", "10.0.0.1"),
+        ("config.mongodb.uri", "mongodb://user:password@mongodb"),
+        ("serviceMonitor.interval", "often"),
+        ("networkPolicy.enabled", "maybe"),
+    ],
+)
+def test_chart_refuses_values_that_do_not_fit_its_schema(name, value):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        rendered(**{name: value})
+    place = name.partition("[")[0].replace(".uri", "").replace(".", "/")
+    assert place in caught.value.stderr
 
 
 @needs_helm

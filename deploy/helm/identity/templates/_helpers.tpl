@@ -19,6 +19,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- .Values.secrets.existingSecret | default (include "identity.name" .) -}}
 {{- end -}}
 
+{{/* The role of the processes that serve requests. */}}
+{{- define "identity.role" -}}
+{{- ternary "web" "all" (gt (int .Values.worker.replicaCount) 0) -}}
+{{- end -}}
+
+{{- define "identity.port" -}}
+{{- .Values.config.server.port | default 9011 -}}
+{{- end -}}
+
+{{/* Changes with the content of the secret. Without access to a cluster, as in `helm template`, an existing one is empty. */}}
+{{- define "identity.secretChecksum" -}}
+{{- if .Values.secrets.existingSecret -}}
+{{- (lookup "v1" "Secret" .Release.Namespace .Values.secrets.existingSecret).data | toJson | sha256sum -}}
+{{- else -}}
+{{- include (print .Template.BasePath "/secret.yaml") . | sha256sum -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The pods of one role: called with (dict "root" $ "role" "web"). */}}
 {{- define "identity.pod" -}}
 {{- $ := .root -}}
@@ -29,6 +47,13 @@ metadata:
   annotations:
     # A changed configuration or secret restarts the pods, one after the other.
     checksum/config: {{ include (print $.Template.BasePath "/config.yaml") $ | sha256sum }}
+    checksum/secret: {{ include "identity.secretChecksum" $ }}
+    {{- $metricsPort := ternary $.Values.worker.metricsPort (include "identity.port" $) (eq .role "worker") }}
+    {{- if and $.Values.scrapeAnnotations $metricsPort }}
+    prometheus.io/scrape: "true"
+    prometheus.io/path: /api/prometheus/metrics
+    prometheus.io/port: {{ $metricsPort | quote }}
+    {{- end }}
     {{- with $.Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -74,7 +99,7 @@ spec:
         {{- end }}
       {{- if ne .role "worker" }}
       ports:
-        - {name: http, containerPort: 9011}
+        - {name: http, containerPort: {{ include "identity.port" $ }}}
       startupProbe:
         httpGet: {path: /api/health, port: http}
         periodSeconds: 2
@@ -92,6 +117,9 @@ spec:
       lifecycle:
         preStop:
           exec: {command: [sleep, {{ $.Values.preStopSeconds | quote }}]}
+      {{- else if $.Values.worker.metricsPort }}
+      ports:
+        - {name: metrics, containerPort: {{ $.Values.worker.metricsPort }}}
       {{- end }}
       resources:
         {{- toYaml $.Values.resources | nindent 8 }}
