@@ -68,8 +68,9 @@ chaos: debian-run $(VENV)/.installed-test  ## inject faults under load and check
 ha: debian-run $(VENV)/.installed-run  ## kill or cut off primaries and masters under load (HA= chooses scenarios), and check that nothing is lost
 	@$(PYTHON) -m ha --only "$(HA)"
 
-docs: $(VENV)/.installed-test  ## generate docs/configuration.md and build/requirements.md (requirements and their tests)
+docs: $(VENV)/.installed-test  ## generate docs/configuration.md, the table of docs/security.md, and build/requirements.md (requirements and their tests)
 	PYTHONPATH=. $(PYTHON) docs/configuration_reference.py > docs/configuration.md
+	PYTHONPATH=. $(PYTHON) docs/role_permissions.py
 	@mkdir -p build
 	PYTHONPATH=. $(PYTHON) docs/requirements.py > build/requirements.md
 
