@@ -8,6 +8,7 @@ import dataclasses
 import getpass
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -65,6 +66,7 @@ class NamedTransport(httpx.AsyncHTTPTransport):
 class Site:
     """nginx and the two processes behind it."""
 
+    folder: Path
     processes: list[Process]
     start: object
     https_port: int
@@ -142,7 +144,7 @@ async def site(tmp_path_factory):
         )
 
     ports = [free_port(), free_port()]
-    found = Site([start(ports[0])], start, free_port(), free_port(), trust)
+    found = Site(folder, [start(ports[0])], start, free_port(), free_port(), trust)
     configuration(folder, ports, found.http_port, found.https_port)
     try:
         await asyncio.to_thread(found.processes[0].wait_until_ready)
@@ -306,6 +308,33 @@ async def test_tls_1_2_has_the_cipher_suites_of_bcp_195_only(site):
     taken = {name for name in known if await asyncio.to_thread(accepts, site.https_port, name, authority)}
     assert taken
     assert taken <= BCP_195
+
+
+@pytest.mark.requirement("deploy-nginx-log")
+async def test_no_log_of_nginx_or_of_the_service_contains_the_token_of_a_link(site):
+    token, query = "Zz9-token-of-a-link", {"code": "Zz9-code", "id_token_hint": "Zz9-hint"}
+    async with site.client() as client, httpx.AsyncClient() as plain, site.certified(None) as certified:
+        assert (await client.get(f"/password/change/{token}", params=query)).status_code == 200
+        url = f"http://127.0.0.1:{site.http_port}/password/change/{token}"
+        assert (await plain.get(url, params=query, headers={"Host": HOST})).status_code == 308
+        assert (await certified.get(f"/password/change/{token}", params=query)).status_code == 404
+        await client.get("/api/status", headers={"User-Agent": "the last one"})
+    log = site.folder / "access.log"
+    async with asyncio.timeout(30):
+        while "the last one" not in log.read_text():
+            await asyncio.sleep(0.02)
+    assert log.read_text().count('"path":"/password/change/..."') >= 3
+    texts = [file.read_text() for file in site.folder.glob("*.log")] + [process.text() for process in site.processes]
+    assert not any("Zz9" in text for text in texts)
+
+
+@pytest.mark.requirement("deploy-nginx-headers")
+def test_every_server_chooses_the_request_id_and_the_certificate_header():
+    text = (ROOT / "docs" / "deploy" / "nginx.conf").read_text()
+    for server in re.findall(r"^server \{.*?^\}", text, re.MULTILINE | re.DOTALL):
+        if "proxy_pass" in server:
+            assert "proxy_set_header X-Request-Id $request_id;" in server
+            assert "proxy_set_header Client-Cert " in server
 
 
 async def test_metrics_are_not_for_the_world(site):
