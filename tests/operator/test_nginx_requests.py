@@ -214,13 +214,14 @@ KINDS = [
 
 
 @pytest.mark.requirement("deploy-nginx-limits")
+@pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(("path", "expected"), KINDS, ids=[path for path, _ in KINDS])
-async def test_requests_beyond_the_burst_get_429_in_the_shape_of_the_service(proxy, path, expected):
+async def test_requests_beyond_the_burst_get_429_in_the_shape_of_the_service(proxy, path, expected, method):
     async with proxy.client("127.0.0.2") as client, proxy.client("127.0.0.3") as neighbour:
         # nginx admits the first request, then the burst; a minute adds one.
-        statuses = [(await client.post(path)).status_code for _ in range(BURST + 1)]
+        statuses = [(await client.request(method, path)).status_code for _ in range(BURST + 1)]
         assert set(statuses) == {204}
-        answers = [await client.post(path) for _ in range(5)]
+        answers = [await client.request(method, path) for _ in range(5)]
         refused = next(answer for answer in answers if answer.status_code == 429)
         assert refused.headers["Retry-After"] == "2"
         if expected is None:
@@ -231,7 +232,7 @@ async def test_requests_beyond_the_burst_get_429_in_the_shape_of_the_service(pro
             found = body["generalErrors"][0] if "generalErrors" in body else body
             assert expected.items() <= found.items()
         # Other clients, health checks and static files have no part in it.
-        assert (await neighbour.post(path)).status_code == 204
+        assert (await neighbour.request(method, path)).status_code == 204
         for other in ("/api/health", "/.well-known/jwks.json", "/static/page.css", "/admin/static/admin.css"):
             assert (await client.get(other)).status_code == 204
 
