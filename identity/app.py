@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
@@ -36,7 +37,7 @@ from identity.store.migrations import SchemaVersion
 from identity.store.mongo import Database
 from identity.store.redis import Redis
 from identity.store.store_circuit_breaker import time_limit
-from identity.store.vault import Vault, add_master_key, ensure_master_keys, read_master_keys
+from identity.store.vault import Vault, add_master_key, read_master_keys
 from identity.web import application as web
 from identity.web import http_server
 from identity.workers import kickstart
@@ -51,6 +52,16 @@ _CHECK_SECONDS = 2.0
 """How long check-config waits for MongoDB."""
 
 _MOST_MAIL_SERVERS = 100
+
+_UNFINISHED = (
+    "The first start of this instance has not been completed. Start the service: it begins the first start again, which"
+    " deletes what the interrupted one had created"
+)
+_NO_MASTER_KEY = (
+    "The master key file {file} does not exist, but the database holds secrets that are encrypted with it. Put the file"
+    " back from the backup or from another machine of this instance (secrets.master_key_file). If it is lost for good,"
+    " the stored secrets cannot be read: restore both from a backup, or drop the database and start anew"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +136,8 @@ class Service:
         """
         settings = self.services.config.server
         self.base_url = settings.base_url or f"http://localhost:{settings.port}"
+        if await self.services.runtime.instance.is_kickstart_unfinished():
+            raise StartupError(_UNFINISHED)
         call = wiring.own_call(self.services.clock, self.base_url)
         await bootstrap.ensure(self.services, call)
         application = web.application(self.services, self._parts.registry, self._parts.in_flight)
@@ -145,14 +158,23 @@ class Service:
 
     async def _prepare(self, application: tornado.web.Application) -> None:
         """Create the objects of every instance, and run the kickstart against a private server on localhost."""
-        await bootstrap.ensure(self.services, wiring.own_call(self.services.clock, self.base_url))
-        if self._source is None:
+        call = wiring.own_call(self.services.clock, self.base_url)
+        if self._source is None and not await self.services.runtime.instance.is_kickstart_unfinished():
+            await bootstrap.ensure(self.services, call)
             return
-        async with self._private_server(application) as local_url:
-            with web.access_log_suspended(application):
-                self.announcement = await kickstart.run(self.services, self._source, self.base_url, local_url)
-        if self.announcement:
-            _keep_announcement(self.services.config, self.announcement)
+        async with kickstart.claimed(self.services) as claim:
+            await bootstrap.ensure(self.services, call)
+            if claim is None:
+                return
+            if self._source is None:
+                await self.services.runtime.instance.release_kickstart(claim.owner)
+                return
+            keep = functools.partial(_keep_announcement, self.services.config)
+            async with self._private_server(application) as local_url:
+                with web.access_log_suspended(application):
+                    self.announcement = await kickstart.run(
+                        self.services, claim, self._source, self.base_url, local_url, keep
+                    )
 
 
 async def build(config: Config, *, role: str = "all", clock: Clock | None = None) -> Service:
@@ -161,12 +183,11 @@ async def build(config: Config, *, role: str = "all", clock: Clock | None = None
     `config` has the actual addresses of the stores. Raises StartupError for a store that cannot be used.
     """
     clock = clock or SystemClock()
-    vault = Vault.of_file(config.master_key_file)
     telemetry = wiring.Telemetry()
     database = Database(config.mongodb.uri, config.mongodb.database, telemetry.stores)
     redis = Redis(config.redis.url, config.mongodb.database, telemetry.stores)
     try:
-        return await _built(config, role, clock, vault, database, redis, telemetry)
+        return await _built(config, role, clock, database, redis, telemetry)
     except BaseException:
         await redis.close()
         database.close()
@@ -188,7 +209,6 @@ async def _built(
     config: Config,
     role: str,
     clock: Clock,
-    vault: Vault,
     database: Database,
     redis: Redis,
     telemetry: wiring.Telemetry,
@@ -196,8 +216,9 @@ async def _built(
     await _checked(database.check(), redis.check())
     schema = SchemaVersion(database, __version__)
     await schema.require_supported()
-    await schema.record_new_database()
     instance_store = InstanceStore(database)
+    vault = await _vault(config, instance_store)
+    await schema.record_new_database()
     instance = await instance_store.ensure(vault)
     vault.with_fingerprint_key(instance.fingerprint_key)
     source = None if await instance_store.is_kickstarted() else _kickstart_source(config)
@@ -207,6 +228,14 @@ async def _built(
     tenant_id = await _default_tenant_id(instance_store, source)
     services, parts = wiring.wired(config, role, clock, stores, redis, instance.instance_id, tenant_id, telemetry)
     return Service(services, role, parts, source)
+
+
+async def _vault(config: Config, instance: InstanceStore) -> Vault:
+    """Return the vault; a key is created only for a database without an instance. Raises StartupError."""
+    file = config.master_key_file
+    if not file.exists() and await instance.find_sealed_fingerprint_key() is not None:
+        raise StartupError(_NO_MASTER_KEY.format(file=file))
+    return Vault.of_file(file)
 
 
 async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
@@ -226,7 +255,6 @@ async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
 
 def rotate_master_key(config: Config) -> None:
     """Add a new key as the first of the master key file. Raises StartupError."""
-    ensure_master_keys(config.master_key_file)
     add_master_key(config.master_key_file)
 
 
@@ -355,6 +383,10 @@ async def _default_tenant_id(instance: InstanceStore, source: Source | None) -> 
 
 
 def _keep_announcement(config: Config, announcement: Mapping[str, str]) -> None:
-    """Write the announcement of the kickstart to a file that only this user can read."""
+    """Write the announcement of the kickstart to a file that only this user can read; remove that of a failed one."""
+    file = config.data_dir / SECRETS_FILE
+    if not announcement:
+        file.unlink(missing_ok=True)
+        return
     text = "".join(f"{name}: {value}\n" for name, value in announcement.items())
-    data_dir.write_private(config.data_dir / SECRETS_FILE, text.encode())
+    data_dir.write_private(file, text.encode())

@@ -8,15 +8,18 @@ from typing import Any, Final, Literal
 from pymongo import ReturnDocument
 
 from identity.ids import TenantId, new_id
-from identity.instants import Instant, later
 from identity.store.mongo import Collection, Database
 from identity.store.sealed_members import reseal_member
+from identity.store.store_circuit_breaker import time_limit
 from identity.store.vault import Vault
 
 INSTANCE_ID: Final = "instance"
-_LEASE_SECONDS = 30
+LEASE_SECONDS: Final = 10
+"""How long a process that was killed during the kickstart delays the next start."""
+_LEASE_UNTIL: Final = {"$add": ["$$NOW", LEASE_SECONDS * 1000]}
+"""By the clock of MongoDB: those of two machines may differ by more than the lease."""
 
-KickstartState = Literal["mine", "done", "elsewhere", "failed"]
+KickstartState = Literal["mine", "interrupted", "done", "elsewhere", "failed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +34,13 @@ class InstanceStore:
     """Reads and writes the instance document."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._collection: Collection = database.collection("instance")
+
+    async def find_sealed_fingerprint_key(self) -> str | None:
+        """The fingerprint key as it is stored, or None in a database without an instance."""
+        stored = await self._collection.find_one({"_id": INSTANCE_ID})
+        return None if stored is None else str(stored["fingerprintKey"])
 
     async def ensure(self, vault: Vault) -> Instance:
         """The instance, which the first process creates."""
@@ -58,36 +67,51 @@ class InstanceStore:
         """Whether the kickstart has run, or was not necessary."""
         return await self._collection.find_one({"_id": INSTANCE_ID, "kickstart.state": "done"}) is not None
 
-    async def claim_kickstart(self, owner: str, now: Instant) -> KickstartState:
-        """Lease the kickstart for this process, unless it is done, has failed, or is leased to another process."""
-        lease = {"state": "running", "owner": owner, "leaseUntil": later(now, seconds=_LEASE_SECONDS)}
-        is_free = [{"kickstart": None}, {"kickstart.owner": owner}, {"kickstart.leaseUntil": {"$lt": now}}]
+    async def is_kickstart_unfinished(self) -> bool:
+        """Whether a kickstart runs, or was interrupted."""
+        return await self._collection.find_one({"_id": INSTANCE_ID, "kickstart.state": "running"}) is not None
+
+    async def claim_kickstart(self, owner: str) -> KickstartState:
+        """Lease the kickstart for this process, unless it is done, has failed, or is leased to another process.
+
+        The lease is this process's for `mine` and `interrupted`; the latter after a process that did not finish.
+        """
+        is_expired = {"$expr": {"$lt": ["$kickstart.leaseUntil", "$$NOW"]}}
         earlier: Any = await self._collection.find_one_and_update(
-            {"_id": INSTANCE_ID, "kickstart.state": {"$nin": ["done", "failed"]}, "$or": is_free},
-            {"$set": {"kickstart": lease}},
+            {"_id": INSTANCE_ID, "$or": [{"kickstart": None}, {"kickstart.state": "running", **is_expired}]},
+            [{"$set": {"kickstart": {"state": "running", "owner": owner, "leaseUntil": _LEASE_UNTIL}}}],
         )
         if earlier is not None:
-            return "failed" if earlier.get("kickstart", {}).get("state") == "running" else "mine"
+            return "interrupted" if "kickstart" in earlier else "mine"
         stored: dict[str, Any] = await self._collection.find_one({"_id": INSTANCE_ID}) or {}
         state = stored.get("kickstart", {}).get("state")
         return state if state in {"done", "failed"} else "elsewhere"
 
-    async def extend_kickstart(self, owner: str, now: Instant) -> None:
-        """Extend the lease of the kickstart."""
+    async def extend_kickstart(self, owner: str) -> bool:
+        """Extend the lease of the kickstart; return whether it is still this process's."""
+        extended = await self._collection.update_one(
+            {"_id": INSTANCE_ID, "kickstart.owner": owner}, [{"$set": {"kickstart.leaseUntil": _LEASE_UNTIL}}]
+        )
+        return extended.matched_count == 1
+
+    async def release_kickstart(self, owner: str) -> None:
+        """Release the kickstart, of which nothing was done."""
         await self._collection.update_one(
-            {"_id": INSTANCE_ID, "kickstart.owner": owner},
-            {"$set": {"kickstart.leaseUntil": later(now, seconds=_LEASE_SECONDS)}},
+            {"_id": INSTANCE_ID, "kickstart.owner": owner}, {"$unset": {"kickstart": ""}}
         )
 
-    async def release_kickstart(self) -> None:
-        """Release the kickstart, of which nothing was done."""
-        await self._collection.update_one({"_id": INSTANCE_ID}, {"$unset": {"kickstart": ""}})
-
-    async def finish_kickstart(self, state: Literal["done", "failed"], session: Any = None) -> None:
+    async def finish_kickstart(self, owner: str, state: Literal["done", "failed"], session: Any = None) -> None:
         """Store the result of the kickstart, so that it never runs again."""
         await self._collection.update_one(
-            {"_id": INSTANCE_ID}, {"$set": {"kickstart": {"state": state}}}, session=session
+            {"_id": INSTANCE_ID, "kickstart.owner": owner}, {"$set": {"kickstart": {"state": state}}}, session=session
         )
+
+    async def clear_database(self) -> None:
+        """Delete all documents except the instance document: what an interrupted kickstart has created."""
+        with time_limit(0):  # a transaction of the killed process may hold documents for a minute
+            for name in await self._database.motor.list_collection_names():
+                if name != self._collection.name and not name.startswith("system."):
+                    await self._database.collection(name).delete_many({})
 
     async def reseal(self, vault: Vault) -> int:
         """Reseal the fingerprint key under the current master key; returns 1 if that was necessary, otherwise 0."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import ipaddress
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import orjson
 import structlog
 
+from identity import background_tasks
 from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.coercion import coerce
 from identity.domain.objects import request_members
@@ -23,8 +25,13 @@ from identity.operations.configuration import api_keys, bootstrap
 from identity.outbound.http import HttpClient, OutboundError
 from identity.outbound.http import Request as OutboundRequest
 from identity.services import Services
+from identity.store.instance import LEASE_SECONDS, KickstartState
+from identity.store.mongo import STORE_ERRORS
 
 _log = structlog.get_logger(__name__)
+
+Keep = Callable[[Mapping[str, str]], None]
+"""Stores the announced values of a kickstart, or removes them if there are none."""
 
 _WAIT_SECONDS = 0.2
 _BOOLEAN = {"type": "boolean"}
@@ -48,57 +55,116 @@ def _read_included(folder: Path, name: str) -> str:
     return (folder / name).read_text("utf-8")
 
 
-async def run(services: Services, source: Source, base_url: str, local_url: str) -> Mapping[str, str]:
+class Claim:
+    """The lease of the kickstart of this instance, which `claimed` extends while the process runs."""
+
+    def __init__(self, services: Services) -> None:
+        self.owner = new_id()
+        self._instance = services.runtime.instance
+
+    async def require(self) -> None:
+        """Extend the lease. Raises StartupError if another process has taken the kickstart over."""
+        if not await self._instance.extend_kickstart(self.owner):
+            raise StartupError(
+                "kickstart: this process was suspended for longer than its lease, and another one has taken the first"
+                " start over. Start this process again."
+            )
+
+    async def extend_forever(self) -> None:
+        """Extend the lease periodically; whether that succeeded is checked before each request."""
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 4)
+            with contextlib.suppress(*STORE_ERRORS):
+                await self._instance.extend_kickstart(self.owner)
+
+
+@contextlib.asynccontextmanager
+async def claimed(services: Services) -> AsyncIterator[Claim | None]:
+    """Lease the kickstart for the block; provide None if it is done or has failed.
+
+    While another process has it, this waits. What a killed process has created is deleted first: no process serves
+    before the kickstart is done, so that nothing else can be in the database.
+    """
+    claim = Claim(services)
+    state = await _claim(services, claim)
+    if state == "failed":
+        _log.warning(
+            "an earlier kickstart failed; the instance is left as it is",
+            remedy=f"drop the database {services.config.mongodb.database} and start again with a corrected file, or"
+            " create an administrator: identity admin create-admin EMAIL --local",
+        )
+    if state in {"failed", "done"}:
+        yield None
+        return
+    extending = asyncio.create_task(claim.extend_forever(), name="extend the lease of the kickstart")
+    try:
+        if state == "interrupted":
+            _log.warning("the first start was interrupted; what it had created is deleted, and it begins again")
+            await services.runtime.instance.clear_database()
+        yield claim
+    finally:
+        await background_tasks.end([extending])
+
+
+async def _claim(services: Services, claim: Claim) -> KickstartState:
+    """Wait until no other process has the kickstart."""
+    is_reported = False
+    while (state := await services.runtime.instance.claim_kickstart(claim.owner)) == "elsewhere":
+        if not is_reported:
+            _log.info(
+                "waiting for the first start of another process; one that was killed delays this start",
+                at_most_seconds=LEASE_SECONDS,
+            )
+        is_reported = True
+        await asyncio.sleep(_WAIT_SECONDS)
+    return state
+
+
+async def run(
+    services: Services, claim: Claim, source: Source, base_url: str, local_url: str, keep: Keep
+) -> Mapping[str, str]:
     """Run the kickstart unless the instance is set up already; return the values that the operator is shown once.
 
-    `base_url` is the public URL of the instance, `local_url` the address on which this process serves requests.
+    `base_url` is the public URL of the instance, `local_url` the address on which this process serves requests. `keep`
+    stores the values before they take effect, so that they are known whenever the process is killed.
 
     Raises:
         StartupError: the file is invalid, or a request failed; the message has its number and the response.
     """
     origin = Origin("127.0.0.1", "", new_id(), base_url)
     call = Call(None, AnonymousCaller(name="kickstart"), services.clock.now(), origin)
-    owner = new_id()
-    state = await services.runtime.instance.claim_kickstart(owner, call.now)
-    while state == "elsewhere":
-        await asyncio.sleep(_WAIT_SECONDS)
-        state = await services.runtime.instance.claim_kickstart(owner, services.clock.now())
-    if state == "failed":
-        _log.warning("an earlier kickstart failed; the instance is left as it is")
-        await services.runtime.instance.finish_kickstart("failed")
-        return {}
-    if state == "done":
-        return {}
     if not await bootstrap.is_untouched(services):
-        await services.runtime.instance.finish_kickstart("done")
+        await services.runtime.instance.finish_kickstart(claim.owner, "done")
         return {}
-    kickstart = await _evaluated(services, source, base_url)
+    kickstart = await _evaluated(services, claim, source, base_url)
+    keep(kickstart.announce)
     try:
-        await _perform(services, call, kickstart, owner, local_url)
+        await _perform(services, call, kickstart, claim, local_url)
     except StartupError:
-        await services.runtime.instance.finish_kickstart("failed")
+        keep({})
+        await services.runtime.instance.finish_kickstart(claim.owner, "failed")
         raise
-    await _announce_success(services, call)
+    await _announce_success(services, call, claim)
     return kickstart.announce
 
 
-async def _evaluated(services: Services, source: Source, base_url: str) -> Kickstart:
+async def _evaluated(services: Services, claim: Claim, source: Source, base_url: str) -> Kickstart:
     """Evaluate the expressions. An invalid file has changed nothing: the claim is released, so it can be corrected."""
     try:
         return source.evaluated(await bootstrap.predefined_variables(services, base_url))
     except StartupError:
-        await services.runtime.instance.release_kickstart()
+        await services.runtime.instance.release_kickstart(claim.owner)
         raise
 
 
-async def _perform(services: Services, call: Call, kickstart: Kickstart, owner: str, local_url: str) -> None:
+async def _perform(services: Services, call: Call, kickstart: Kickstart, claim: Claim, local_url: str) -> None:
     for key in kickstart.api_keys:
         if key.get("tenantId") is None:
             await _add_key(services, call, key)
     client = HttpClient(allowed_networks=_LOOPBACK)
     try:
         for request in kickstart.requests:
-            await services.runtime.instance.extend_kickstart(owner, services.clock.now())
+            await claim.require()
             await _send(client, kickstart, request, local_url, call.origin.base_url)
     finally:
         await client.close()
@@ -154,7 +220,7 @@ async def _send(client: HttpClient, kickstart: Kickstart, request: Request, loca
         _log.warning("kickstart: ignored members", request=f"{request.method} {request.url}", members=ignored)
 
 
-async def _announce_success(services: Services, call: Call) -> None:
+async def _announce_success(services: Services, call: Call, claim: Claim) -> None:
     event = Event("kickstart.success", {"instanceId": services.runtime.instance_id})
-    finish = functools.partial(services.runtime.instance.finish_kickstart, "done")
+    finish = functools.partial(services.runtime.instance.finish_kickstart, claim.owner, "done")
     await services.bus.commit(call, Change([finish], after_commit=[event]))
