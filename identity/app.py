@@ -44,8 +44,6 @@ from identity.workers import kickstart
 
 _log = structlog.get_logger(__name__)
 
-SECRETS_FILE = "kickstart-secrets.txt"
-
 _QUIET_SECONDS = 0.3
 _CHECK_GRACE_SECONDS = 1.0
 _CHECK_SECONDS = 2.0
@@ -384,7 +382,7 @@ async def _default_tenant_id(instance: InstanceStore, source: Source | None) -> 
 
 def _keep_announcement(config: Config, announcement: Mapping[str, str]) -> None:
     """Write the announcement of the kickstart to a file that only this user can read; remove that of a failed one."""
-    file = config.data_dir / SECRETS_FILE
+    file = config.data_dir / data_dir.SECRETS_FILE
     if not announcement:
         file.unlink(missing_ok=True)
         return

@@ -189,7 +189,7 @@ def _start_text(service: Any, loaded: Config) -> Iterator[str]:
             "Discovery": f"{service.base_url}/.well-known/openid-configuration",
             "API": f"{service.base_url}/api (with an API key as the Authorization header)",
         }
-    secrets = loaded.data_dir / settings.app().SECRETS_FILE
+    secrets = loaded.data_dir / data_dir.SECRETS_FILE
     if service.announcement and sys.stdout.isatty():
         named |= service.announcement
     if secrets.exists():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from identity import config, logs, shipped_files
-from identity.cli import memory
+from identity.cli import memory, open_files
 from identity.config import EMBEDDED, Config
 from identity.errors import StartupError
 from identity.store import data_dir
@@ -36,8 +36,17 @@ def load(options: Options) -> Config:
     """Load the configuration, configure the logs, and make the data folder. Raises ConfigError and StartupError."""
     settings = config.load(options.config, os.environ)
     logs.configure(settings.logging.level, settings.logging.format)
+    open_files.raise_limit()
     data_dir.prepare(settings.data_dir)
+    data_dir.mend_modes(secret_files(settings))
     return settings
+
+
+def secret_files(settings: Config) -> tuple[Path, ...]:
+    """Return the files that hold secrets: the master key, those of the first start, and those of embedded stores."""
+    folder = settings.data_dir
+    names = (data_dir.SECRETS_FILE, ADDRESSES_FILE, "mongodb/keyfile", "mongodb/password")
+    return settings.master_key_file, *(folder / name for name in names)
 
 
 def app() -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import os
 import socket
 import typing
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from identity.config.sections import AllowedNetworks, Config, Network
 from identity.config.source import FILE_NAME, file_values, override
@@ -17,6 +19,11 @@ from identity.errors import StartupError
 from identity.ids import Secret
 
 T = TypeVar("T")
+
+_TLS_FILES: Final = frozenset(
+    "tlscafile tlscertificatekeyfile tlscrlfile ssl_ca_certs ssl_certfile ssl_keyfile ssl_crlfile".split()
+)
+"""The options of addresses, in lower case, whose values are files."""
 
 
 class ConfigError(StartupError):
@@ -65,8 +72,21 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
         given = values[section][name]
         if given is not None and not (file.parent / given).is_file():
             yield f"{file}: {section}.{name}: there is no file {file.parent / given}; {remedy}"
+    for setting, address in (("mongodb.uri", values["mongodb"]["uri"]), ("redis.url", values["redis"]["url"])):
+        yield from _tls_file_faults(setting, address)
     if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
         yield f"{file}: breaches.file: required by breaches.source; name a file, or set breaches.source to none"
+
+
+def _tls_file_faults(setting: str, address: str) -> Iterator[str]:
+    """The problems of the files that the options of an address name; relative ones are in the current folder."""
+    for name, value in urllib.parse.parse_qsl(address.partition("?")[2]):
+        if name.lower() not in _TLS_FILES:
+            continue
+        if not Path(value).is_file():
+            yield f"{setting}: {name}: there is no file {value}; create it, or correct the option of the address"
+        elif not os.access(value, os.R_OK):
+            yield f"{setting}: {name}: this user may not read {value}; change its owner or its mode"
 
 
 def _with_defaults(values: Mapping[str, Any], described: Described) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,13 @@ from identity.config.validation import Described, schema, settings, value_proble
 
 FILE_NAME: Final = "identity.yaml"
 ENVIRONMENT_PREFIX: Final = "IDENTITY__"
+_SINGLE_PREFIX: Final = "IDENTITY_"
+_OTHER_VARIABLES: Final = ("IDENTITY_URL", "IDENTITY_API_KEY", "IDENTITY_SECRET_")
+"""What begins with the single prefix and is no setting: the options of commands, and secrets of exported objects."""
+_LIKENESS: Final = 0.9
+"""How similar a name without double underscores must be to that of a setting to count as one."""
+_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://\S*")
+"""The value of variables that Docker and Kubernetes set for a service with the name `identity` or `identity-server`."""
 
 
 def file_values(file: Path, problems: list[str]) -> dict[str, Any]:
@@ -92,6 +100,7 @@ class _Unreadable:
 
 def override(values: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> None:
     """Override values by environment variables; appends to `problems`."""
+    problems.extend(_misspelled(environ))
     for variable in sorted(v for v in environ if v.startswith(ENVIRONMENT_PREFIX)):
         path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         described = dict(settings()).get(".".join(path))
@@ -103,6 +112,26 @@ def override(values: dict[str, Any], environ: Mapping[str, str], problems: list[
         problems.extend(f"environment: {variable}: {problem}" for problem in value_problems(value, described))
         target = functools.reduce(lambda at, name: at.setdefault(name, {}), path[:-1], values)
         target[path[-1]] = value
+
+
+def _misspelled(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables that would be ignored although they look like a setting: IDENTITY_SERVER__PORT.
+
+    Other programs have variables with the prefix IDENTITY_, such as IDENTITY_ENDPOINT in Azure: only names with double
+    underscores, and those that are nearly the name of a setting, are reported.
+    """
+    known = {key.upper().replace(".", "_"): key for key, _ in settings()}
+    for variable in sorted(environ):
+        is_single = variable.startswith(_SINGLE_PREFIX) and not variable.startswith(ENVIRONMENT_PREFIX)
+        if not is_single or variable.startswith(_OTHER_VARIABLES) or _SERVICE_LINK.fullmatch(environ[variable]):
+            continue
+        name = re.sub("_+", "_", variable.removeprefix(_SINGLE_PREFIX))
+        is_meant = "__" in variable.removeprefix(_SINGLE_PREFIX)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if is_meant else _LIKENESS)
+        if near or is_meant:
+            meant = f"{ENVIRONMENT_PREFIX}{known[near[0]].upper().replace('.', '__')}" if near else None
+            remedy = f"did you mean {meant}?" if meant else f"settings begin with {ENVIRONMENT_PREFIX}"
+            yield f"environment: {variable}: there is no such setting; {remedy}"
 
 
 def _from_text(text: str, described: Described) -> Any:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
+
+import structlog
 
 from identity.errors import StartupError
 
+_log = structlog.get_logger(__name__)
+
+SECRETS_FILE: Final = "kickstart-secrets.txt"
+"""The credentials of the first start."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -32,6 +40,30 @@ def require_usable(folder: Path) -> None:
         except OSError as error:
             error.filename = str(existing)  # rather than the random name of the probe
             raise
+
+
+def readable_by_others(file: Path) -> bool:
+    """Return whether a file exists that users other than its owner may read or write."""
+    try:
+        return bool(file.stat().st_mode & 0o077)
+    except OSError:
+        return False
+
+
+def mend_modes(files: Iterable[Path]) -> None:
+    """Set the mode of secret files that others may read to 0600, and log each: their secrets may be known to others.
+
+    A file of another user is left alone: it is a mounted secret, whose group is the service's.
+    """
+    for file in filter(readable_by_others, files):
+        mode = stat.S_IMODE(file.stat().st_mode)
+        try:
+            file.chmod(0o600)
+        except OSError:
+            if mode & 0o007:
+                _log.warning("a secret file may be read by every user of this machine", file=str(file), mode=f"{mode:04o}")
+        else:
+            _log.warning("a secret file could be read by others; its mode is 0600 now", file=str(file), mode=f"{mode:04o}")
 
 
 def make_private(folder: Path) -> None:

@@ -106,7 +106,7 @@ class Database:
                 maxPoolSize=64,
                 event_listeners=[] if telemetry is None else [MongoCommands(telemetry)],
             )
-        except (errors.InvalidURI, errors.ConfigurationError, ValueError) as error:
+        except (errors.InvalidURI, errors.ConfigurationError, ValueError, OSError) as error:  # OSError: TLS files
             raise StartupError(f"mongodb.uri is not usable: {error}") from error
         self._after_commit: dict[int, list[Callable[[], None]]] = {}
         self._locks = KeyedLocks()

@@ -99,7 +99,9 @@ async def claimed(services: Services) -> AsyncIterator[Claim | None]:
     extending = asyncio.create_task(claim.extend_forever(), name="extend the lease of the kickstart")
     try:
         if state == "interrupted":
-            _log.warning("the first start was interrupted; what it had created is deleted, and it begins again")
+            # An open transaction of the killed process holds its documents until MongoDB aborts it, after a minute.
+            _log.warning("the first start was interrupted; what it had created is deleted, and it begins again",
+                         at_most_seconds=60)  # fmt: skip
             await services.runtime.instance.clear_database()
         yield claim
     finally:

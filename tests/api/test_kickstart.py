@@ -14,6 +14,7 @@ import structlog
 from identity import app
 from identity.errors import StartupError
 from identity.ids import new_id
+from identity.store.data_dir import SECRETS_FILE
 from identity.store.vault import ensure_master_keys
 from tests import internals
 from tests.conftest import Build, checking_client
@@ -109,8 +110,8 @@ announce: {{Secret: "#{{secret}}"}}
     async with build(data_dir=data_dir, kickstart=kickstart) as service:
         data = (await one_application(service, "First"))["data"]
         second = await one_application(service, "Second")
-        kept = (data_dir / app.SECRETS_FILE).read_text()
-        assert (data_dir / app.SECRETS_FILE).stat().st_mode & 0o777 == 0o600
+        kept = (data_dir / SECRETS_FILE).read_text()
+        assert (data_dir / SECRETS_FILE).stat().st_mode & 0o777 == 0o600
         signing_keys = await internals.store(service, "keys").find_all(None, {"privateKey": {"$exists": True}})
     assert data["greeting"] == "hello someone, someone"
     assert data["environment"] == "from the environment"

@@ -28,8 +28,9 @@ def lines(plan: Plan) -> Iterator[Line]:
         yield _STYLES[mark], f"{mark} {subject.kind.name} {subject.name!r} ({subject.id})"
         yield from (("", f"    {line}") if not style else (style, f"    {line}") for style, line in _members(change))
         yield "", ""
-    for one in plan.kept:
-        yield "dim", f"  {one.kind.name} {one.name!r} ({one.id}) is in no file"
+    for kept in plan.kept:
+        one = kept.subject
+        yield "dim", f"  {one.kind.name} {one.name!r} ({one.id}) is in no file, and stays: {kept.reason}"
     yield "bold", summary(plan)
 
 
@@ -53,8 +54,13 @@ def as_json(plan: Plan) -> Document:
         }
         for change in plan.changes
     ]
-    kept = [{"kind": one.kind.name, "id": one.id, "name": one.name} for one in plan.kept]
-    return {"changes": changes, "unmanaged": kept}
+    return {
+        "changes": changes,
+        "unmanaged": [
+            {"kind": kept.subject.kind.name, "id": kept.subject.id, "name": kept.subject.name, "reason": kept.reason}
+            for kept in plan.kept
+        ],
+    }
 
 
 def _members(change: Change) -> Iterator[Line]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from identity.cli.declarative.kinds import KINDS, Kind
 from identity.store import data_dir
 
 _SUFFIX = ".yaml"
+_KICKSTART = "kickstart.yaml"
+_YAML_SUFFIXES = frozenset({_SUFFIX, ".yml"})
 
 
 class _Dumper(yaml.SafeDumper):
@@ -112,7 +115,7 @@ def read(folder: Path) -> list[Object]:
     if not folder.is_dir():
         raise FaultyFilesError(f"{folder}: there is no such folder; create it with identity export --dir {folder}")
     objects: list[Object] = []
-    faults: list[str] = []
+    faults = list(_unknown_names(folder))
     for kind in KINDS:
         for file in _files(folder, kind):
             try:
@@ -130,6 +133,36 @@ def read(folder: Path) -> list[Object]:
     if faults:
         raise FaultyFilesError("\n".join(faults))
     return objects
+
+
+def _unknown_names(folder: Path) -> Iterator[str]:
+    """Yield the folders and files that belong to no kind: their objects would be left out without a word.
+
+    A folder without YAML files may have any other name: files of objects can refer to what is in it.
+    """
+    folders = [kind.folder for kind in KINDS if not kind.is_singleton]
+    singletons = [f"{kind.name}{_SUFFIX}" for kind in KINDS if kind.is_singleton]
+    for entry in sorted(folder.iterdir()):
+        is_yaml = entry.suffix in _YAML_SUFFIXES
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and entry.name in folders:
+            for file in sorted(entry.glob("*.yml")):
+                yield f"{file}: is not read; rename it to {file.with_suffix(_SUFFIX).name}"
+        elif entry.is_dir():
+            has_yaml = any(file.suffix in _YAML_SUFFIXES for file in entry.iterdir())
+            near = difflib.get_close_matches(entry.name, folders, n=1, cutoff=0.8)
+            if has_yaml or near:
+                yield f"{entry}: there is no kind with this folder; {_remedy(entry.name, folders)}"
+        elif is_yaml and entry.name not in {*singletons, _KICKSTART}:
+            yield f"{entry}: no object is read from this file; {_remedy(entry.name, singletons)}"
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"move it to the folder of a kind, or out of this one. Known names: {', '.join(sorted(known))}"
 
 
 def _repeated(objects: Iterable[Object]) -> list[str]:

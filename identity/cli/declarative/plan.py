@@ -49,11 +49,19 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """An object that is in no file and stays; `reason` completes "… is in no file, and stays: "."""
+
+    subject: Object
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """The changes in the order in which they are applied, and what is left alone although it is in no file."""
 
     changes: tuple[Change, ...]
-    kept: tuple[Object, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
 
 def compute(wanted: Sequence[Object], current: Sequence[Object], *, prune: bool, prune_data: bool) -> Plan:
@@ -62,11 +70,16 @@ def compute(wanted: Sequence[Object], current: Sequence[Object], *, prune: bool,
     known = {one.address: one for one in current}
     changes = [change for one in wanted if (change := _change(one, known.get(one.address))) is not None]
     surplus = [one for one in current if one.address not in {one.address for one in wanted}]
-    doomed = _prunable(surplus, wanted, current, prune_data=prune_data) if prune else []
+    if prune:
+        reasons = _reasons_to_keep(surplus, wanted, current, prune_data=prune_data)
+    else:
+        reasons = {one.address: "it is deleted only with --prune" for one in surplus}
+    doomed = [one for one in surplus if one.address not in reasons]
     deletions = [Change("delete", one, None) for one in reversed(in_order(doomed))]
     by_address = {change.subject.address: change for change in changes}
     ordered = [by_address[one.address] for one in in_order([change.subject for change in changes])]
-    return Plan((*ordered, *deletions), tuple(one for one in surplus if one not in doomed))
+    kept = tuple(Kept(one, reasons[one.address]) for one in surplus if one.address in reasons)
+    return Plan((*ordered, *deletions), kept)
 
 
 def _change(wanted: Object, current: Object | None) -> Change | None:
@@ -138,21 +151,25 @@ def default_tenant_id(objects: Sequence[Object]) -> str | None:
     return next((one.tenant_id for one in objects if one.id == ADMINISTRATOR_APPLICATION_ID), None)
 
 
-def _prunable(
+def _reasons_to_keep(
     surplus: Sequence[Object], wanted: Sequence[Object], current: Sequence[Object], *, prune_data: bool
-) -> list[Object]:
-    """Return the objects that may be pruned.
-
-    Default objects stay, without `prune_data` objects whose deletion deletes data of users, and what either refers to.
-    """
-    doomed = [one for one in surplus if not is_default(one, current) and (prune_data or not one.kind.holds_data)]
-    while True:
-        staying = [*wanted, *(one for one in surplus if one not in doomed)]
-        used = {identifier for one in staying for identifier in documents.identifiers(one.content)}
-        unused = [one for one in doomed if used.isdisjoint({one.id, *documents.part_ids(one)})]
-        if len(unused) == len(doomed):
-            return doomed
-        doomed = unused
+) -> dict[tuple[str, str], str]:
+    """Return why objects are not pruned, by address: each has its own reason, or an object that stays refers to it."""
+    reasons: dict[tuple[str, str], str] = {}
+    for one in surplus:
+        if is_default(one, current):
+            reasons[one.address] = "every instance has it from the start"
+        elif one.kind.holds_data and not prune_data:
+            reasons[one.address] = "its deletion also deletes data that no file has; use --prune-data"
+    pending = [*wanted, *(one for one in surplus if one.address in reasons)]
+    while pending:
+        referrer = pending.pop()
+        used = set(documents.identifiers(referrer.content))
+        for one in surplus:
+            if one.address not in reasons and not used.isdisjoint({one.id, *documents.part_ids(one)}):
+                reasons[one.address] = f"the {referrer.kind.name} {referrer.name!r} refers to it"
+                pending.append(one)
+    return reasons
 
 
 def in_order(objects: Sequence[Object]) -> list[Object]:
