@@ -55,11 +55,6 @@ _UNFINISHED = (
     "The first start of this instance has not been completed. Start the service: it begins the first start again, which"
     " deletes what the interrupted one had created"
 )
-_NO_MASTER_KEY = (
-    "The master key file {file} does not exist, but the database holds secrets that are encrypted with it. Put the file"
-    " back from the backup or from another machine of this instance (secrets.master_key_file). If it is lost for good,"
-    " the stored secrets cannot be read: restore both from a backup, or drop the database and start anew"
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,10 +225,10 @@ async def _built(
 
 async def _vault(config: Config, instance: InstanceStore) -> Vault:
     """Return the vault; a key is created only for a database without an instance. Raises StartupError."""
-    file = config.master_key_file
-    if not file.exists() and await instance.find_sealed_fingerprint_key() is not None:
-        raise StartupError(_NO_MASTER_KEY.format(file=file))
-    return Vault.of_file(file)
+    fault = await instance.master_key_fault(config.master_key_file)
+    if fault is not None:
+        raise StartupError(fault)
+    return Vault.of_file(config.master_key_file)
 
 
 async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
@@ -254,6 +249,12 @@ async def _checked(*checks: Coroutine[Any, Any, None]) -> None:
 def rotate_master_key(config: Config) -> None:
     """Add a new key as the first of the master key file. Raises StartupError."""
     add_master_key(config.master_key_file)
+
+
+async def release(config: Config) -> None:
+    """Let quiesced processes send. Raises StartupError if MongoDB does not answer."""
+    async with _connected(config) as database:
+        await InstanceStore(database).release()
 
 
 async def reencrypt(config: Config) -> int:
@@ -296,6 +297,13 @@ async def mongodb_fault(config: Config) -> str | None:
         fault = await _fault(_usable(database))
     database.close()
     return fault
+
+
+async def master_key_fault(config: Config) -> str | None:
+    """Return why the master key file does not belong to the database. Raises StartupError if that cannot be read."""
+    async with _connected(config) as database:
+        with cli_queries.reading("the instance"), time_limit(_CHECK_SECONDS):
+            return await InstanceStore(database).master_key_fault(config.master_key_file)
 
 
 async def redis_fault(config: Config) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import prometheus_client
 
@@ -23,6 +23,7 @@ from identity.events.bus import MAX_APPROVAL_REQUESTS, Bus
 from identity.events.delivery import Deliverer, DeliveryDependencies, PayloadLimits
 from identity.events.delivery_failure_log import DeliveryFailureLog
 from identity.events.metrics import EventMetrics
+from identity.events.quiescence import Quiescence
 from identity.ids import TenantId, new_id
 from identity.instants import Clock
 from identity.operations.messaging.webhook_keys import WebhookKeys
@@ -54,6 +55,7 @@ from identity.tokens.signing_keys import KeyRing
 from identity.web.in_flight import InFlight
 from identity.workers.back_channel_logout import LogoutWorker
 from identity.workers.discovery_prefetch import DiscoveryPrefetch
+from identity.workers.held_senders import HeldSenders, Worker
 from identity.workers.loop_lag import LoopLag
 from identity.workers.mail import MailWorker
 from identity.workers.sweep import Sweeper
@@ -63,16 +65,6 @@ from identity.workers.webhook_delivery import DeliveryWorker
 F = TypeVar("F")
 
 _USER_AGENT = f"identity/{__version__}"
-
-
-class Worker(Protocol):
-    """A background loop."""
-
-    async def start(self) -> None:
-        """Start the loop."""
-
-    async def stop(self) -> None:
-        """Stop the loop and release its leases."""
 
 
 class Telemetry:
@@ -127,7 +119,8 @@ def wired(
         telemetry.stores.record_span = tracer.record
     service_id = delivery_loop_detection.service_id_of(instance_id)
     limits = PayloadLimits(config.webhooks.payload_warn_bytes, config.webhooks.payload_max_bytes)
-    dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits)
+    quiescence = Quiescence(is_active=config.server.quiesced)
+    dependencies = DeliveryDependencies(service_id, tracer, EventMetrics(registry), limits, quiescence)
     delivery = _delivery(config, clock, stores, redis, ring, dependencies)
     parts: Mapping[str, Any] = {
         **_stores_by_name(stores, redis),
@@ -295,8 +288,9 @@ def _workers(
         delivery.message_wakeups,
         LoopLag(registry),
     )
+    quiescence, instance = delivery.deliverer.quiescence, services.runtime.instance
     if role == "web":
-        return (*listeners, DiscoveryPrefetch(services))
+        return (*listeners, DiscoveryPrefetch(services), HeldSenders(quiescence, instance, (), registry))
     settings = services.config.webhooks
     worker = DeliveryWorker(
         stores.outbox,
@@ -313,7 +307,8 @@ def _workers(
         MessageWorker(services, delivery.message_wakeups, registry),
     )
     prefetch = () if role == "worker" else (DiscoveryPrefetch(services),)
-    return (*listeners, *prefetch, worker, *queues, Sweeper(services))
+    senders = HeldSenders(quiescence, instance, (worker, *queues), registry)
+    return (*listeners, *prefetch, senders, Sweeper(services))
 
 
 def _refresh_throttle(stores: Stores) -> KeyRefreshThrottle:

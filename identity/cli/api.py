@@ -21,6 +21,12 @@ _HINTS: Final = {
     403: "the API key lacks a permission",
     404: "there is no such object",
 }
+_IN_WORDS_OF_COMMANDS: Final = {
+    "[TenantIdRequired]": "The instance has several tenants: name one, by tenantId in the file of the object, by"
+    " --tenant, or by an API key of one tenant.",
+    "[InvalidTenantId]": "There is no tenant with this tenantId.",
+}
+"""Messages of errors, by code, that name a header in the words of the API."""
 _MANAGER_HINT: Final = "the API key is missing or not that of a key manager; set IDENTITY_API_KEY, or use --local"
 
 Json = dict[str, Any]
@@ -64,10 +70,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class Api:
-    """Sends requests to one instance. `host` replaces the Host header."""
+    """Sends requests to one instance. `host` replaces the Host header, with direct access to the stores."""
 
     def __init__(self, url: str, key: str, host: str | None = None) -> None:
         self.url = url.rstrip("/")
+        self.is_local = host is not None
         self._headers = {"User-Agent": f"identity-cli/{__version__}", **({"Authorization": key} if key else {})}
         if host is not None:
             self._headers["Host"] = host
@@ -149,4 +156,5 @@ def _errors(text: str) -> list[str]:
     except ValueError:
         return []
     fields = [each for errors in body.get("fieldErrors", {}).values() for each in errors]
-    return [str(each.get("message")) for each in (*fields, *body.get("generalErrors", []))]
+    every = (*fields, *body.get("generalErrors", []))
+    return [_IN_WORDS_OF_COMMANDS.get(str(each.get("code")), str(each.get("message"))) for each in every]

@@ -12,11 +12,12 @@ import click
 import uvloop
 
 from identity import config
-from identity.cli import exit_codes, listening
-from identity.cli.settings import Options, app, running
+from identity.cli import exit_codes, listening, open_files
+from identity.cli.settings import Options, app, running, secret_files
 from identity.config import Config, ConfigError
 from identity.errors import StartupError
-from identity.store import data_dir
+from identity.store import data_dir, vault
+from identity.store.embedded.stores import EmbeddedStores
 
 
 @click.command("check-config")
@@ -35,8 +36,10 @@ def command(options: Options, *, as_json: bool) -> int:
     mongodb_fault = uvloop.run(app().mongodb_fault(settings))
     stores = (mongodb_fault, uvloop.run(app().redis_fault(settings)))
     faults = [*_local_faults(settings), *(fault for fault in stores if fault is not None)]
+    if not faults and (fault := _master_key_fault(settings)) is not None:
+        faults.append(fault)
     applications = _applications(settings) if mongodb_fault is None else {"applicationsUnread": mongodb_fault}
-    warnings = [*config.warnings(settings), *applications.pop("mailServers", [])]
+    warnings = [*config.warnings(settings), *_open_secrets(settings), *applications.pop("mailServers", [])]
     if as_json:
         known = {"configuration": checked, "faults": faults, "warnings": warnings}
         click.echo(json.dumps({**known, **applications}, indent=2))
@@ -50,6 +53,7 @@ def _local_faults(settings: Config) -> Iterator[str]:
     checks: list[Callable[[], Any]] = [
         functools.partial(data_dir.require_usable, settings.data_dir),
         functools.partial(listening.require_address, settings),
+        open_files.require_sufficient,
     ]
     if settings.master_key_file.exists():
         checks.append(functools.partial(app().read_master_keys, settings.master_key_file))
@@ -58,6 +62,26 @@ def _local_faults(settings: Config) -> Iterator[str]:
             check()
         except StartupError as error:
             yield str(error)
+
+
+def _master_key_fault(settings: Config) -> str | None:
+    """Return why the master key does not belong to the database; None also if the database cannot be read."""
+    try:
+        reachable = running(settings)
+    except StartupError:
+        is_lost = EmbeddedStores.have_data(settings.data_dir) and not settings.master_key_file.exists()
+        return vault.NO_MASTER_KEY.format(file=settings.master_key_file) if is_lost else None
+    try:
+        fault: str | None = uvloop.run(app().master_key_fault(reachable))
+    except StartupError as error:
+        return str(error)
+    return fault
+
+
+def _open_secrets(settings: Config) -> Iterator[str]:
+    """Yield a warning for each secret file that others may read; a start sets its mode."""
+    for file in filter(data_dir.readable_by_others, secret_files(settings)):
+        yield f"{file} holds secrets, and others may read it: chmod 0600 {file}"
 
 
 def _applications(settings: Config) -> dict[str, Any]:

@@ -88,6 +88,28 @@ def _clock(date: str | None) -> Iterator[Finding]:
         yield Finding("ok", "clock", "the clocks agree")
 
 
+def _origin(url: str) -> str:
+    """Return the scheme and host of a URL, without the port that the scheme implies."""
+    parts = urllib.parse.urlsplit(url.lower())
+    is_default = parts.port == {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{parts.hostname}{'' if parts.port is None or is_default else f':{parts.port}'}"
+
+
+def _host(api: Api) -> Iterator[Finding]:
+    """Compare the address of the request with the public address that the service puts into URLs."""
+    if api.is_local:
+        return
+    found = api.get("/.well-known/openid-configuration")["authorization_endpoint"]
+    if _origin(found) == _origin(api.url):
+        yield Finding("ok", "base url", _origin(found))
+    elif _is_loopback(urllib.parse.urlsplit(api.url).hostname or ""):
+        yield Finding("ok", "base url", f"{_origin(found)}, examined at {api.url}")
+    else:
+        text = f"the service calls itself {_origin(found)}, and answers at {api.url}"
+        remedy = "Set server.base_url to the address that browsers use, and let the proxy pass on Host."
+        yield Finding("warning", "base url", text, remedy)
+
+
 def _transport(api: Api) -> Iterator[Finding]:
     url = urllib.parse.urlsplit(api.url)
     if url.scheme == "https" or _is_loopback(url.hostname or ""):
@@ -124,6 +146,20 @@ def _stores(api: Api) -> Iterator[Finding]:
             yield Finding("ok", store, "answers")
         elif store in body:
             yield Finding("fault", store, "does not answer", f"Check {store}.{'uri' if store == 'mongodb' else 'url'}.")
+    yield from _state(api, body)
+
+
+def _state(api: Api, body: Json) -> Iterator[Finding]:
+    """Examine what the status says of the process that answers: its master key file, and whether it is quiesced."""
+    if body.get("masterKey", "ok") != "ok":
+        remedy = "Do so before this process is restarted: it cannot start without the key."
+        yield Finding("fault", "master key", body["masterKey"], remedy)
+    elif "masterKey" in body:
+        yield Finding("ok", "master key", "the file belongs to the database")
+    if body.get("quiesced"):
+        text = f"{api.url} is quiesced: it sends no webhook, mail or message"
+        remedy = "Run identity release, or restart it without --quiesced."
+        yield Finding("warning", "quiesced", text, remedy)
 
 
 def _issuers(api: Api) -> Iterator[Finding]:
@@ -148,6 +184,11 @@ def _issuer(api: Api, tenant: Json) -> Finding:
         )
     if not api.get(f"/{tenant['id']}/.well-known/jwks.json").get("keys"):
         return Finding("fault", "keys", f"{tenant['name']} publishes no key", "Run identity admin rotate-key.")
+    base_url = _origin(found["authorization_endpoint"])
+    if _origin(issuer) != base_url:
+        text = f"the issuer of {tenant['name']} is {issuer}, and the service answers at {base_url}"
+        remedy = "Clients look for discovery below the issuer: set server.base_url or the issuer, as after a restore."
+        return Finding("warning", "issuers", text, remedy)
     if not issuer.startswith("https://") and not _is_loopback(urllib.parse.urlsplit(issuer).hostname or ""):
         remedy = "Set the issuer to an https URL; clients compare it literally."
         return Finding("warning", "issuers", f"the issuer of {tenant['name']} is {issuer}", remedy)
@@ -203,4 +244,15 @@ def _recent_errors(api: Api) -> Iterator[Finding]:
         yield Finding("ok", "recent errors", "no error in the event log within a day")
 
 
-_CHECKS: Final = (_health, _transport, _version, _stores, _issuers, _keys, _webhooks, _administrators, _recent_errors)
+_CHECKS: Final = (
+    _health,
+    _transport,
+    _host,
+    _version,
+    _stores,
+    _issuers,
+    _keys,
+    _webhooks,
+    _administrators,
+    _recent_errors,
+)

@@ -15,13 +15,14 @@ from identity import __version__, shipped_files
 from identity.cli import exit_codes, memory, settings
 from identity.cli import run as run_command
 from identity.config import ConfigError
-from identity.errors import StartupError
+from identity.errors import StartupError, Unavailable
 
 _COMMANDS: Final[Mapping[str, str]] = {
     "run": "run:command",
     "check-config": "check_config:command",
     "rotate-master-key": "master_keys:rotate",
     "reencrypt": "master_keys:reencrypt",
+    "release": "release:command",
     "doctor": "doctor:command",
     "deploy-files": "deploy_files:command",
     "admin": "admin:commands",
@@ -90,6 +91,26 @@ def main(arguments: Sequence[str], program: str = "identity") -> int:
         return exit_codes.FAILURE
     except (click.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
+    except Exception as error:
+        failure = _store_failure(error)
+        if failure is None:
+            raise
+        click.echo(f"{program}: {failure}", err=True)
+        return exit_codes.FAILURE
+
+
+def _store_failure(error: Exception) -> str | None:
+    """Return the message for an error of a store that arose in a command; None for any other error."""
+    from identity.store import mongo, redis  # noqa: PLC0415 (loaded by the commands that use them)
+
+    for kinds, store, setting in (
+        (mongo.STORE_ERRORS, "MongoDB", "mongodb.uri"),
+        (redis.STORE_ERRORS, "Redis", "redis.url"),
+    ):
+        if isinstance(error, kinds):
+            reason = mongo.short(error) or type(error).__name__
+            return f"{store} failed during the command ({setting}): {reason}; examine it with: identity check-config"
+    return str(error) if isinstance(error, Unavailable) else None
 
 
 def entry_point() -> None:

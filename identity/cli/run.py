@@ -33,15 +33,20 @@ _log = structlog.get_logger("run")
 @click.option(
     "--role", type=click.Choice(ROLES), default="all", show_default=True, help="Serve HTTP, run workers, or both."
 )
+@click.option(
+    "--quiesced", is_flag=True, help="Send no webhook, mail or message until identity release: for a restored database."
+)
 @click.pass_obj
-def command(options: Options, role: str) -> int:
+def command(options: Options, role: str, *, quiesced: bool) -> int:
     """Start the service."""
-    return serve(options, role)
+    return serve(options, role, quiesced=quiesced)
 
 
-def serve(options: Options, role: str) -> int:
+def serve(options: Options, role: str, *, quiesced: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
     loaded = settings.load(options)
+    if quiesced:
+        loaded = dataclasses.replace(loaded, server=dataclasses.replace(loaded.server, quiesced=True))
     if role != "worker":
         listening.require_free_port(loaded)
     return uvloop.run(_Process(loaded, options, role).run())
@@ -194,6 +199,8 @@ def _start_text(service: Any, loaded: Config) -> Iterator[str]:
         named |= service.announcement
     if secrets.exists():
         named["Stored in"] = f"{secrets} (administrator and keys of the first start; readable only by this user)"
+    if loaded.server.quiesced:
+        named["Quiesced"] = "sends no webhook, mail or message until: identity release"
     named["Data"] = str(loaded.data_dir)
     named["Stop with"] = f"Ctrl-C, or kill {os.getpid()}"
     width = max(map(len, named)) + 2

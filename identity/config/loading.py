@@ -21,7 +21,7 @@ from identity.ids import Secret
 T = TypeVar("T")
 
 _TLS_FILES: Final = frozenset(
-    "tlscafile tlscertificatekeyfile tlscrlfile ssl_ca_certs ssl_certfile ssl_keyfile ssl_crlfile".split()
+    ["tlscafile", "tlscertificatekeyfile", "tlscrlfile", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"]
 )
 """The options of addresses, in lower case, whose values are files."""
 

@@ -41,6 +41,7 @@ class Server:
 
     address: str
     port: int
+    quiesced: bool
     base_url: str | None
     trusted_proxies: tuple[Network, ...]
     shutdown_seconds: float

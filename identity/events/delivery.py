@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from identity.errors import ServiceError
 from identity.events.catalogue import EVENTS, SECRET_MEMBERS
 from identity.events.delivery_failure_log import THROTTLE_SECONDS, DeliveryFailureLog
 from identity.events.metrics import EventMetrics
+from identity.events.quiescence import Quiescence
 from identity.ids import EventId, Secret
 from identity.instants import Clock, Instant, numeric_date
 from identity.outbound.http import HttpClient, OutboundError, Request, Response
@@ -78,6 +80,7 @@ class DeliveryDependencies:
     tracer: Tracer = dataclasses.field(default_factory=Tracer)
     metrics: EventMetrics = dataclasses.field(default_factory=EventMetrics)
     limits: PayloadLimits = PayloadLimits()
+    quiescence: Quiescence = dataclasses.field(default_factory=functools.partial(Quiescence, is_active=False))
 
 
 class DeliveryKeys(Protocol):
@@ -110,6 +113,7 @@ class Deliverer:
         self._requests = WebhookRequests(clock, version, keys, failures)
         self.failures = failures
         self.tracer, self.metrics, self.limits = dependencies.tracer, dependencies.metrics, dependencies.limits
+        self.quiescence = dependencies.quiescence
         self._service_id = dependencies.service_id
         self._loop_log = LogThrottle(THROTTLE_SECONDS)
 
@@ -127,8 +131,9 @@ class Deliverer:
         """Send the body to the webhook once and assess the response. Never raises because of the receiver.
 
         An attempt that cannot be made as configured (no signing key, no client certificate) fails without a request:
-        an event is never sent unsigned or with the wrong client certificate.
+        an event is never sent unsigned or with the wrong client certificate. Raises Unavailable in a quiesced process.
         """
+        self.quiescence.require_released()
         span = self.tracer.begin(f"webhook {context.event_type}", "client", context.trace)
         trace = context.trace if span is None else span.context
         headers = delivery_loop_detection.forwarded_headers(trace, context.via, self._service_id)

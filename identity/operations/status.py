@@ -33,10 +33,30 @@ async def status(services: Services, *, in_full: bool) -> tuple[int, Document]:
     mongodb, cache = await asyncio.gather(_answers_mongodb(services), _answers_redis(services))
     body: Document = {}
     if in_full:
-        body = {"version": API_VERSION, "mongodb": "ok" if mongodb else "down", "redis": "ok" if cache else "down"}
+        body = {
+            "version": API_VERSION,
+            "mongodb": "ok" if mongodb else "down",
+            "redis": "ok" if cache else "down",
+            "quiesced": is_quiesced(services),
+        }
+    if in_full and mongodb:
+        body["masterKey"] = await _master_key_fault(services) or "ok"
     if not mongodb:
         return DATABASE_UNREACHABLE, body
     return (200 if cache else 500), body
+
+
+def is_quiesced(services: Services) -> bool:
+    """Whether this process sends no webhook, mail or message until an operator releases it."""
+    return services.outbound.deliverer.quiescence.is_active
+
+
+async def _master_key_fault(services: Services) -> str | None:
+    """Why this process could not start again: its master key file was lost or replaced after its start."""
+    try:
+        return await services.runtime.instance.master_key_fault(services.config.master_key_file)
+    except mongo.STORE_ERRORS:
+        return None
 
 
 async def _answers_mongodb(services: Services) -> bool:

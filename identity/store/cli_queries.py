@@ -32,7 +32,7 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
     In the order of tenants and names. The algorithm is None if a client secret signs. Raises StartupError if MongoDB
     refuses the query.
     """
-    with _reading("applications"):
+    with reading("applications"):
         cursor = database.collection("tenants").find({"state": "Active"})
         tenants = {tenant["_id"]: _plain(tenant) async for tenant in cursor}
         found = database.collection("applications").find({"active": True}, _WITHOUT_SECRETS)
@@ -45,13 +45,14 @@ async def active_clients_across_tenants(database: Database) -> list[tuple[Docume
 
 async def tenants(database: Database) -> list[Document]:
     """The id, name and issuer of each tenant, by name. Raises StartupError if MongoDB refuses the query."""
-    with _reading("tenants"):
+    with reading("tenants"):
         found = database.collection("tenants").find({}, {"name": 1, "issuer": 1}).sort([("name", 1)])
         return [_plain(tenant) async for tenant in found]
 
 
 @contextlib.contextmanager
-def _reading(what: str) -> Iterator[None]:
+def reading(what: str) -> Iterator[None]:
+    """Translate a failure of MongoDB in the block to StartupError."""
     try:
         with time_limit(BULK_SECONDS):
             yield

@@ -61,9 +61,13 @@ def mend_modes(files: Iterable[Path]) -> None:
             file.chmod(0o600)
         except OSError:
             if mode & 0o007:
-                _log.warning("a secret file may be read by every user of this machine", file=str(file), mode=f"{mode:04o}")
+                _log.warning(
+                    "a secret file may be read by every user of this machine", file=str(file), mode=f"{mode:04o}"
+                )
         else:
-            _log.warning("a secret file could be read by others; its mode is 0600 now", file=str(file), mode=f"{mode:04o}")
+            _log.warning(
+                "a secret file could be read by others; its mode is 0600 now", file=str(file), mode=f"{mode:04o}"
+            )
 
 
 def make_private(folder: Path) -> None:

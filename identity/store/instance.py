@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pymongo import ReturnDocument
@@ -11,7 +12,7 @@ from identity.ids import TenantId, new_id
 from identity.store.mongo import Collection, Database
 from identity.store.sealed_members import reseal_member
 from identity.store.store_circuit_breaker import time_limit
-from identity.store.vault import Vault
+from identity.store.vault import Vault, file_fault
 
 INSTANCE_ID: Final = "instance"
 LEASE_SECONDS: Final = 10
@@ -41,6 +42,11 @@ class InstanceStore:
         """The fingerprint key as it is stored, or None in a database without an instance."""
         stored = await self._collection.find_one({"_id": INSTANCE_ID})
         return None if stored is None else str(stored["fingerprintKey"])
+
+    async def master_key_fault(self, file: Path) -> str | None:
+        """Why a process could not start with this master key file; None if it could."""
+        sealed = await self.find_sealed_fingerprint_key()
+        return None if sealed is None else file_fault(file, sealed)
 
     async def ensure(self, vault: Vault) -> Instance:
         """The instance, which the first process creates."""
@@ -96,15 +102,22 @@ class InstanceStore:
 
     async def release_kickstart(self, owner: str) -> None:
         """Release the kickstart, of which nothing was done."""
-        await self._collection.update_one(
-            {"_id": INSTANCE_ID, "kickstart.owner": owner}, {"$unset": {"kickstart": ""}}
-        )
+        await self._collection.update_one({"_id": INSTANCE_ID, "kickstart.owner": owner}, {"$unset": {"kickstart": ""}})
 
     async def finish_kickstart(self, owner: str, state: Literal["done", "failed"], session: Any = None) -> None:
         """Store the result of the kickstart, so that it never runs again."""
         await self._collection.update_one(
             {"_id": INSTANCE_ID, "kickstart.owner": owner}, {"$set": {"kickstart": {"state": state}}}, session=session
         )
+
+    async def release_count(self) -> int:
+        """The number of times that quiesced processes were released."""
+        stored: dict[str, Any] = await self._collection.find_one({"_id": INSTANCE_ID}) or {}
+        return int(stored.get("releases", 0))
+
+    async def release(self) -> None:
+        """Release the processes that are quiesced now."""
+        await self._collection.update_one({"_id": INSTANCE_ID}, {"$inc": {"releases": 1}})
 
     async def clear_database(self) -> None:
         """Delete all documents except the instance document: what an interrupted kickstart has created."""

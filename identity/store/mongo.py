@@ -128,9 +128,9 @@ class Database:
                 raise StartupError(_STANDALONE.format(where=where))
             await self.motor.command("ping")
         except errors.ConnectionFailure as error:
-            raise StartupError(f"MongoDB does not answer (mongodb.uri): {_short(error)}") from error
+            raise StartupError(f"MongoDB does not answer (mongodb.uri): {short(error)}") from error
         except errors.OperationFailure as error:
-            raise StartupError(f"MongoDB refused the connection (mongodb.uri): {_short(error)}") from error
+            raise StartupError(f"MongoDB refused the connection (mongodb.uri): {short(error)}") from error
 
     async def hello(self) -> Document:
         """Return how the server describes itself."""
@@ -316,8 +316,9 @@ async def _abort(session: Session) -> None:
         await session.abort_transaction()
 
 
-def _short(error: Exception) -> str:
-    return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
+def short(error: Exception) -> str:
+    """Return the message of an error on one line, without the description of every server."""
+    return " ".join(str(error).split(", Timeout:")[0].split(", full error:")[0].split())[:300]
 
 
 async def _run(writes: Sequence[Write], session: Session | None) -> list[Any]:

@@ -22,6 +22,12 @@ from identity.store import data_dir
 
 _MARK = "sealed:1:"
 
+NO_MASTER_KEY = (
+    "The master key file {file} does not exist, but the database holds secrets that are encrypted with it. Put the file"
+    " back from the backup or from another machine of this instance (secrets.master_key_file). If it is lost for good,"
+    " the stored secrets cannot be read: restore both from a backup, or drop the database and start anew."
+)
+
 
 class Vault:
     """Seals and unseals texts. `context` is authenticated, so that a sealed text cannot be moved to another member."""
@@ -62,17 +68,23 @@ class Vault:
         key_id, _, body = sealed.removeprefix(_MARK).partition(":")
         if not sealed.startswith(_MARK) or not self._has_key(key_id):
             raise StartupError(
-                f"A stored secret was sealed with the master key [{key_id or '?'}], which is not in the master key"
-                " file. Put the old key back into the file (secrets.master_key_file), below the current one."
+                f"A stored secret was sealed with the master key [{key_id or '?'}], which is not in {self._file_text}."
+                " Put that key back into the file (secrets.master_key_file), below the current one, from the backup or"
+                " from another machine of this instance."
             )
         raw = base64.b64decode(body)
         try:
             return self._ciphers[key_id].decrypt(raw[:12], raw[12:], context.encode()).decode()
         except InvalidTag as error:
             raise StartupError(
-                f"A stored secret cannot be decrypted: the master key [{key_id}] is not the one it was sealed with,"
-                " or the stored text was changed."
+                f"A stored secret cannot be decrypted: the master key [{key_id}] in {self._file_text} is not the one it"
+                " was sealed with, or the stored text was changed. Put the file back from the backup or from another"
+                " machine of this instance (secrets.master_key_file)."
             ) from error
+
+    @property
+    def _file_text(self) -> str:
+        return "the master key file" if self._file is None else f"the master key file {self._file}"
 
     def _has_key(self, key_id: str) -> bool:
         """Whether the master key is available, if necessary after reading the file again.
@@ -96,6 +108,17 @@ class Vault:
 def is_sealed(value: object) -> bool:
     """Whether a stored value is a sealed text."""
     return isinstance(value, str) and value.startswith(_MARK)
+
+
+def file_fault(file: Path, sealed_fingerprint_key: str) -> str | None:
+    """Why a process of this instance could not start with a master key file; None if it could."""
+    if not file.exists():
+        return NO_MASTER_KEY.format(file=file)
+    try:
+        Vault(read_master_keys(file), file=file).with_fingerprint_key(sealed_fingerprint_key)
+    except StartupError as error:
+        return str(error)
+    return None
 
 
 def read_master_keys(file: Path) -> dict[str, bytes]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -39,7 +40,8 @@ from identity.domain.scim import errors as scim_errors
 from identity.errors import TooLarge
 from identity.services import Services
 from identity.store.store_circuit_breaker import OUTAGES
-from identity.web import authentication
+from identity.web import accepting, authentication
+from identity.web.accepting import Accepting
 from identity.web.response import errors_body
 
 # A body that is too large is read and discarded up to this size: closing while the client sends would reset the
@@ -88,6 +90,14 @@ class Server(tornado.httpserver.HTTPServer):
     """Tornado's server with stricter checks of request heads, and error bodies for requests that are too large."""
 
     large: LargeBodyLimit
+
+    def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
+        """Accept connections on these sockets as long as there are file descriptors for them."""
+        maximum = accepting.maximum_connections()
+        for listener in sockets:
+            self._sockets[listener.fileno()] = listener
+            handler = Accepting(listener, self._handle_connection, lambda: len(self._connections) < maximum)
+            self._handlers[listener.fileno()] = handler.stop
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Read every head of this connection through `_read_head`, and send each response at once."""

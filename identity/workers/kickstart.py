@@ -99,9 +99,11 @@ async def claimed(services: Services) -> AsyncIterator[Claim | None]:
     extending = asyncio.create_task(claim.extend_forever(), name="extend the lease of the kickstart")
     try:
         if state == "interrupted":
-            # An open transaction of the killed process holds its documents until MongoDB aborts it, after a minute.
-            _log.warning("the first start was interrupted; what it had created is deleted, and it begins again",
-                         at_most_seconds=60)  # fmt: skip
+            # MongoDB aborts an open transaction of the killed process, which holds its documents, after a minute.
+            _log.warning(
+                "the first start was interrupted; what it had created is deleted, and it begins again. That may take"
+                " 90 seconds"
+            )
             await services.runtime.instance.clear_database()
         yield claim
     finally:

@@ -10,15 +10,16 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TextIO
 
 import pymongo.monitoring
 
 import run
 
-_READS = frozenset(
-    "aggregate count distinct endSessions find getMore hello isMaster ismaster killCursors listCollections listIndexes"
-    " ping replSetGetConfig replSetGetStatus saslContinue saslStart usersInfo".split()
+_WRITES = frozenset(
+    {
+        *("insert", "update", "delete", "findAndModify", "commitTransaction", "createIndexes", "dropIndexes"),
+        *("createUser", "updateUser", "replSetInitiate", "replSetReconfig"),
+    }
 )
 _FILE_EVENTS = frozenset({"os.rename", "os.link"})
 
@@ -26,12 +27,12 @@ _FILE_EVENTS = frozenset({"os.rename", "os.link"})
 class Writes(pymongo.monitoring.CommandListener):
     """Counts the writes of this process, and kills it before the last one."""
 
-    def __init__(self, limit: int, log: TextIO) -> None:
+    def __init__(self, limit: int, log: Path) -> None:
         self._left = limit
         self._log = log
 
     def started(self, event: pymongo.monitoring.CommandStartedEvent) -> None:
-        if event.command_name not in _READS:
+        if event.command_name in _WRITES:
             self.count(f"{event.command_name} {event.command.get(event.command_name)}")
 
     def succeeded(self, event: pymongo.monitoring.CommandSucceededEvent) -> None:
@@ -46,15 +47,15 @@ class Writes(pymongo.monitoring.CommandListener):
             self.count(f"file {Path(os.fsdecode(str(arguments[1]))).name}")
 
     def count(self, what: str) -> None:
-        self._log.write(f"{what}\n")
-        self._log.flush()
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(f"{what}\n")
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    writes = Writes(int(sys.argv[1]), Path(sys.argv[2]).open("a", encoding="utf-8"))
+    writes = Writes(int(sys.argv[1]), Path(sys.argv[2]))
     pymongo.monitoring.register(writes)
     sys.addaudithook(writes.audited)
     sys.exit(run.main(sys.argv[3:]))

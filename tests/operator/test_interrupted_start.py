@@ -132,7 +132,9 @@ def points(writes: list[str], count: int) -> list[int]:
     return sorted(numbers)
 
 
-async def test_first_start_killed_at_any_write_is_completed_by_the_next(complete, stores, databases: Databases, tmp_path):
+async def test_first_start_killed_at_any_write_is_completed_by_the_next(
+    complete, stores, databases: Databases, tmp_path
+):
     writes, objects, counts = complete
     after_secrets = writes.index("file kickstart-secrets.txt") + 2
     few = [writes.index("insert applications"), after_secrets, (after_secrets + len(writes)) // 2, len(writes)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from identity.call import Document
-from identity.cli.api import Api
+from identity.cli.api import Api, ApiError
 from identity.cli.declarative import documents
 from identity.cli.declarative.documents import Object
 from identity.cli.declarative.plan import Change, Plan
@@ -36,20 +37,31 @@ def apply(api: Api, plan: Plan, report: Report) -> None:
     pending = {change.subject.id for change in plan.changes if change.action == "create"}
     completions: list[Change] = []
     for change in plan.changes:
-        if change.after is None:
-            _delete(api, change.subject)
-        elif change.before is None:
-            pending.discard(change.after.id)
-            first = _without(change.after, pending)
-            _create(api, first)
-            if first is not change.after:
-                completions.append(Change("update", first, change.after))
-        else:
-            _update(api, change.before, change.after)
+        with _naming(change.subject):
+            if change.after is None:
+                _delete(api, change.subject)
+            elif change.before is None:
+                pending.discard(change.after.id)
+                first = _without(change.after, pending)
+                _create(api, first)
+                if first is not change.after:
+                    completions.append(Change("update", first, change.after))
+            else:
+                _update(api, change.before, change.after)
         report(change)
     for change in completions:
         if change.before is not None and change.after is not None:
-            _update(api, change.before, change.after)
+            with _naming(change.after):
+                _update(api, change.before, change.after)
+
+
+@contextlib.contextmanager
+def _naming(subject: Object) -> Iterator[None]:
+    """Begin the message of an ApiError of the block with the object that it is about."""
+    try:
+        yield
+    except ApiError as error:
+        raise type(error)(f"{subject.kind.name} {subject.name!r}: {error.message}") from error
 
 
 def _create(api: Api, wanted: Object) -> None:

@@ -39,8 +39,8 @@ class Mongod:
     rotation_signal: signal.Signals | None = signal.SIGUSR1
 
     def __init__(self, base: Path) -> None:
-        self._base = base / "mongodb"
-        self.folder = self._base / "data"
+        self.folder = self.data_folder(base)
+        self._base = self.folder.parent
         self.log_file = base / "logs" / "mongod.log"
         data_dir.make_private(self._base)
         data_dir.make_private(self.folder)
@@ -51,6 +51,11 @@ class Mongod:
         self._key = _stored(self._key_file, Secret(base64.b64encode(secrets.token_bytes(512)).decode()))
         self._password = _stored(self._base / "password", new_secret())
         self._port = self._choose_port()
+
+    @staticmethod
+    def data_folder(base: Path) -> Path:
+        """The folder of the data files of the server."""
+        return base / "mongodb" / "data"
 
     @property
     def uri(self) -> Secret:

@@ -61,6 +61,11 @@ class EmbeddedStores:
             raise
         return stores
 
+    @staticmethod
+    def have_data(folder: Path) -> bool:
+        """Whether the embedded mongod has stored data in this folder."""
+        return Mongod.data_folder(folder).joinpath("WiredTiger").exists()
+
     async def stop(self) -> None:
         """Stop the servers and unlock the folder."""
         if self._rotation:

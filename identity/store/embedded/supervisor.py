@@ -67,7 +67,7 @@ class Supervisor:
 
     async def start(self) -> None:
         """Stop a stale server, then start the server and wait until it is ready."""
-        await stop_stale(self._pid_file, self._server.folder)
+        await stop_stale(self._pid_file, self._server.folder, self._server.command()[0])
         await self._launch()
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self._server.name}")
 
@@ -177,9 +177,13 @@ async def poll(attempt: Callable[[], Awaitable[None]]) -> None:
             return
 
 
-async def stop_stale(pid_file: Path, folder: Path) -> None:
-    """Stop the server of a service process that was killed, if it is still running on `folder`."""
-    pid = stale_pid(pid_file, folder)
+async def stop_stale(pid_file: Path, folder: Path, program: str = "") -> None:
+    """Stop the server of a service process that was killed, if it is still running on `folder`.
+
+    A service that was killed between the start of the server and the creation of its pid file left no pid: it is then
+    the process of this program on the folder.
+    """
+    pid = stale_pid(pid_file, folder) or _pid_of(program, folder)
     if pid is None:
         return
     _log.warning("stopping a server of an earlier run", pid=pid, folder=str(folder))
@@ -201,6 +205,17 @@ def stale_pid(pid_file: Path, folder: Path) -> int | None:
     except (FileNotFoundError, ValueError):
         return None
     return pid if uses_folder(pid, folder) else None
+
+
+def _pid_of(program: str, folder: Path) -> int | None:
+    """The id of the running process of a program on `folder`."""
+    wanted = os.fsencode(program)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if program and arguments[0] == wanted and os.fsencode(folder) in arguments:
+                return int(process.name)
+    return None
 
 
 def uses_folder(pid: int, folder: Path) -> bool:

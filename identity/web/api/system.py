@@ -21,12 +21,13 @@ _ANSWER = "{resource.schema}#{resource.name}"
 
 
 class HealthHandler(ApiHandler):
-    """Health for load balancers: 200 or 500 without a body."""
+    """Health for load balancers: 200 or 500 without a body. A quiesced process adds the header X-Quiesced."""
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: None, 500: None})
     async def get(self, call: Call) -> Reply:
         """Check whether the service can handle requests."""
-        return Reply(status=200 if await operations.is_healthy(self.services) else 500)
+        headers = {"X-Quiesced": "true"} if operations.is_quiesced(self.services) else {}
+        return Reply(status=200 if await operations.is_healthy(self.services) else 500, headers=headers)
 
 
 class StatusHandler(ApiHandler):

@@ -18,6 +18,7 @@ from identity.ids import fingerprint, same_secret
 from identity.operations.pages import console_sessions
 from identity.operations.pages.console_sessions import Administrator
 from identity.operations.sessions import sso_sessions
+from identity.operations.status import is_quiesced
 from identity.services import Services
 from identity.web import internal_requests
 from identity.web.console import navigation, render
@@ -163,6 +164,7 @@ class ConsoleHandler(PageHandler):
             "navigation": navigation.entries(authority),
             "notice": self.notice(),
             "person": administrator_roles.name_of(user),
+            "is_quiesced": is_quiesced(self.services),
             "section": self.section,
             "user_id": user["id"],
             "version": __version__,
