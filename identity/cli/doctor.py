@@ -151,10 +151,10 @@ def _stores(api: Api) -> Iterator[Finding]:
 
 def _state(api: Api, body: Json) -> Iterator[Finding]:
     """Examine what the status says of the process that answers: its master key file, and whether it is quiesced."""
-    if body.get("masterKey", "ok") != "ok":
+    if "masterKey" in body:
         remedy = "Do so before this process is restarted: it cannot start without the key."
         yield Finding("fault", "master key", body["masterKey"], remedy)
-    elif "masterKey" in body:
+    elif body.get("mongodb") == "ok":
         yield Finding("ok", "master key", "the file belongs to the database")
     if body.get("quiesced"):
         text = f"{api.url} is quiesced: it sends no webhook, mail or message"

@@ -37,10 +37,11 @@ async def status(services: Services, *, in_full: bool) -> tuple[int, Document]:
             "version": API_VERSION,
             "mongodb": "ok" if mongodb else "down",
             "redis": "ok" if cache else "down",
-            "quiesced": is_quiesced(services),
         }
-    if in_full and mongodb:
-        body["masterKey"] = await _master_key_fault(services) or "ok"
+        if is_quiesced(services):
+            body["quiesced"] = True
+        if mongodb and (fault := await _master_key_fault(services)) is not None:
+            body["masterKey"] = fault
     if not mongodb:
         return DATABASE_UNREACHABLE, body
     return (200 if cache else 500), body

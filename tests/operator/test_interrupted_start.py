@@ -132,6 +132,8 @@ def points(writes: list[str], count: int) -> list[int]:
     return sorted(numbers)
 
 
+@pytest.mark.requirement("start-1")
+@pytest.mark.timeout(0 if POINTS else 120)
 async def test_first_start_killed_at_any_write_is_completed_by_the_next(
     complete, stores, databases: Databases, tmp_path
 ):
@@ -152,6 +154,8 @@ async def test_first_start_killed_at_any_write_is_completed_by_the_next(
         await databases.give_back(database)
 
 
+@pytest.mark.requirement("start-1")
+@pytest.mark.timeout(0)
 @pytest.mark.skipif(not POINTS, reason="takes minutes; set FIRST_START_POINTS to run it")
 def test_first_start_with_embedded_stores_killed_at_any_write_is_completed_by_the_next(complete, tmp_path):
     _, objects, _ = complete
