@@ -252,9 +252,10 @@ def rotate_master_key(config: Config) -> None:
 
 
 async def release(config: Config) -> None:
-    """Let quiesced processes send. Raises StartupError if MongoDB does not answer."""
+    """Let quiesced processes send. Raises StartupError if MongoDB does not answer, or has no instance."""
     async with _connected(config) as database:
-        await InstanceStore(database).release()
+        if not await InstanceStore(database).release():
+            raise StartupError(f"The database {config.mongodb.database} has no instance (mongodb.database)")
 
 
 async def reencrypt(config: Config) -> int:

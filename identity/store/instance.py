@@ -115,9 +115,10 @@ class InstanceStore:
         stored: dict[str, Any] = await self._collection.find_one({"_id": INSTANCE_ID}) or {}
         return int(stored.get("releases", 0))
 
-    async def release(self) -> None:
-        """Release the processes that are quiesced now."""
-        await self._collection.update_one({"_id": INSTANCE_ID}, {"$inc": {"releases": 1}})
+    async def release(self) -> bool:
+        """Release the processes that are quiesced now; return whether the database has an instance."""
+        released = await self._collection.update_one({"_id": INSTANCE_ID}, {"$inc": {"releases": 1}})
+        return released.matched_count == 1
 
     async def clear_database(self) -> None:
         """Delete all documents except the instance document: what an interrupted kickstart has created."""

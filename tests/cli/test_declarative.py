@@ -401,3 +401,55 @@ def test_files_of_one_name_and_long_texts_are_readable(tmp_path):
     assert len(written) == 2
     assert "body: |-\n  function populate(jwt) {\n" in written[0].read_text()
     assert {yaml.safe_load(file.read_text())["body"] for file in written} == {body}
+
+
+@pytest.mark.requirement("start-8")
+async def test_plan_says_why_an_object_stays(at, build, exported, configured_instance):
+    (exported / "applications" / "shop.yaml").unlink()
+    for file in (exported / "themes").iterdir():
+        file.unlink()
+    prune = await at(configured_instance, "plan", "--dir", str(exported), "--prune")
+    assert f"application 'Shop' ({SHOP}) is in no file, and stays: its deletion also deletes data" in prune.out
+    assert "use --prune-data" in prune.out
+    assert re.search(r"theme '[^']+' \(75a068fd-\S+\) is in no file, and stays: every instance has it", prune.out)
+    data = (await at(configured_instance, "plan", "--dir", str(exported), "--prune-data", "--json")).json
+    reasons = {one["id"]: one["reason"] for one in data["unmanaged"]}
+    assert re.fullmatch(r"the [a-z-]+ '.+' refers to it", reasons[SHOP])
+    plain = (await at(configured_instance, "plan", "--dir", str(exported), "--json")).json
+    assert {one["reason"] for one in plain["unmanaged"]} == {"it is deleted only with --prune"}
+
+
+@pytest.mark.requirement("start-6")
+async def test_folders_and_files_of_no_kind_are_refused(at, configured_instance, exported):
+    (exported / "webhook").mkdir()
+    (exported / "things").mkdir()
+    (exported / "things" / "one.yaml").write_text("name: One\n")
+    (exported / "tenants" / "more.yml").write_text("name: More\n")
+    (exported / "system-config.yaml").write_text("{}\n")
+    refused = await at(configured_instance, "plan", "--dir", str(exported))
+    assert refused.code == 1
+    assert f"{exported}/webhook: there is no kind with this folder; did you mean webhooks?" in refused.err
+    assert f"{exported}/things: there is no kind with this folder; move it" in refused.err
+    assert f"{exported}/tenants/more.yml: is not read; rename it to more.yaml" in refused.err
+    assert "did you mean system-configuration.yaml?" in refused.err
+
+
+@pytest.mark.requirement("start-6")
+async def test_folders_with_files_that_objects_refer_to_are_left_alone(at, configured_instance, exported):
+    (exported / "texts").mkdir()
+    (exported / "texts" / "mail.html").write_text("<p>Hello</p>")
+    (exported / ".git").mkdir()
+    (exported / "kickstart.yaml").write_text("apiKeys: []\n")
+    (exported / "README.md").write_text("Our configuration")
+    assert (await at(configured_instance, "plan", "--dir", str(exported), "--check")).code == 0
+
+
+@pytest.mark.requirement("start-9")
+async def test_error_of_apply_names_the_object_and_no_header(at, configured_instance, tmp_path):
+    (tmp_path / "groups").mkdir()
+    (tmp_path / "groups" / "staff.yaml").write_text("name: Staff\n")
+    refused = await at(configured_instance, "apply", "--dir", str(tmp_path), "--yes")
+    assert refused.code == exit_codes.REFUSED, refused.err
+    assert "group 'Staff': POST /api/group/" in refused.err
+    assert "by tenantId in the file of the object" in refused.err
+    assert "X-FusionAuth" not in refused.err

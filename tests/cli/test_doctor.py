@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from identity.cli import exit_codes
-from tests import webhooks
+from tests import internals, webhooks
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, checking_client
 from tests.console import administrator
 from tests.operator.processes import run
 from tests.ports import free_port
@@ -89,3 +90,30 @@ async def test_check_config_names_mail_servers_that_cannot_be_used(api, service,
     assert "hunter2" not in done.stdout
     none = {"tenant": {"emailConfiguration": {"host": "localhost", "username": None}}}
     await api.patch(f"/api/tenant/{tenant['id']}", json=none)
+
+
+@pytest.mark.requirement("start-2")
+async def test_lost_master_key_is_reported_while_the_process_runs(service, api, identity):
+    file = internals.config(service).master_key_file
+    lost = file.with_name("lost.key")
+    file.rename(lost)
+    try:
+        status = (await api.get("/api/status")).json()
+        findings = (await identity("doctor")).out
+    finally:
+        lost.rename(file)
+    assert f"{file} does not exist" in status["masterKey"]
+    assert "The master key file" in findings
+    assert (await api.get("/api/status")).json().keys() == {"version", "mongodb", "redis"}
+
+
+@pytest.mark.requirement("start-10")
+async def test_issuer_and_base_url_are_compared_with_the_address(build, identity):
+    async with build(server__base_url="https://login.example.com") as restored:
+        own = {"IDENTITY_URL": f"http://0.0.0.0:{restored.port}", "IDENTITY_API_KEY": MANAGER_KEY}
+        async with checking_client(f"http://127.0.0.1:{restored.port}", headers={"Authorization": MANAGER_KEY}) as api:
+            issuer = {"tenant": {"issuer": "https://old.example.com"}}
+            assert (await api.patch(f"/api/tenant/{DEFAULT_TENANT}", json=issuer)).status_code == 200
+        findings = (await identity("doctor", "--json", **own)).out
+    assert "the service calls itself https://login.example.com, and answers at http://" in findings
+    assert "is https://old.example.com, and the service answers at https://login.example.com" in findings

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import socket
 import subprocess
 import sys
 
 import pytest
 
+from identity import config
 from tests.operator.processes import ROOT, command, environment, run
 
 
@@ -148,3 +151,66 @@ def test_unknown_arguments_are_usage_errors(tmp_path, arguments):
 def test_failed_start_stops_the_embedded_stores(tmp_path):
     failure(tmp_path / "var", redis__url="redis://127.0.0.1:9/0")
     assert not (tmp_path / "var" / "mongodb" / "mongod.pid").exists()
+
+
+@pytest.mark.requirement("start-6")
+def test_variables_that_resemble_a_setting_are_refused_with_its_name(tmp_path):
+    near = {
+        "IDENTITY_SERVER__PORT": "IDENTITY__SERVER__PORT",
+        "IDENTITY_SERVER_PORT": "IDENTITY__SERVER__PORT",
+        "IDENTITY_MONGODB_URL": "IDENTITY__MONGODB__URI",
+    }
+    environ = {**os.environ, "IDENTITY__DATA_DIR": str(tmp_path / "var"), **dict.fromkeys(near, "1")}
+    finished = subprocess.run(command("check-config"), env=environ, check=False, capture_output=True, text=True)
+    assert finished.returncode == 78
+    for given, meant in near.items():
+        assert f"environment: {given}: there is no such setting; did you mean {meant}?" in finished.stderr
+
+
+@pytest.mark.requirement("start-6")
+def test_variables_of_other_programs_are_left_alone(tmp_path):
+    others = {
+        "IDENTITY_ENDPOINT": "http://127.0.0.1/msi", "IDENTITY_HEADER": "x",  # Azure
+        "IDENTITY_PORT": "tcp://10.0.0.1:9011", "IDENTITY_SERVER_PORT": "tcp://10.0.0.1:9011",  # Kubernetes
+        "IDENTITY_SERVICE_HOST": "10.0.0.1", "IDENTITY_URL": "http://localhost:9011", "IDENTITY_API_KEY": "key",
+        "IDENTITY_SECRET_TENANT_DEFAULT_EMAILCONFIGURATION_PASSWORD": "secret",
+    }  # fmt: skip
+    config.load(ROOT / "config", {"IDENTITY__DATA_DIR": str(tmp_path), **others})
+
+
+@pytest.mark.requirement("start-6")
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [
+        ({"mongodb__uri": "mongodb://127.0.0.1:9/?tls=true&tlsCAFile={file}"}, "mongodb.uri: tlsCAFile"),
+        ({"mongodb__uri": "mongodb://127.0.0.1:9/?tlsCertificateKeyFile={file}"}, "mongodb.uri: tlsCertificateKeyFile"),
+        ({"redis__url": "rediss://127.0.0.1:9/0?ssl_ca_certs={file}"}, "redis.url: ssl_ca_certs"),
+    ],
+    ids=["authorities", "certificate", "redis"],
+)
+@pytest.mark.parametrize("arguments", [(), ("check-config",)], ids=["run", "check-config"])
+def test_missing_files_of_tls_options_are_named(tmp_path, settings, option, arguments):
+    given = {name: value.format(file=tmp_path / "no.pem") for name, value in settings.items()}
+    finished = run(tmp_path, *arguments, **given)
+    assert finished.returncode == 78
+    assert f"{option}: there is no file {tmp_path}/no.pem; create it" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.requirement("start-6")
+def test_file_of_authorities_without_a_certificate_is_named(tmp_path):
+    (tmp_path / "empty.pem").write_text("no certificate")
+    uri = f"mongodb://127.0.0.1:9/?tls=true&tlsCAFile={tmp_path}/empty.pem"
+    assert "mongodb.uri is not usable" in failure(tmp_path / "var", mongodb__uri=uri, redis__url="redis://127.0.0.1:9")
+
+
+@pytest.mark.requirement("start-9")
+@pytest.mark.parametrize("arguments", [(), ("release",), ("admin", "list", "tenant", "--local")], ids=str)
+def test_errors_of_a_store_are_one_line(stores, tmp_path, arguments):
+    settings = {"mongodb__uri": stores.mongodb_uri, "redis__url": stores.redis_url, "mongodb__database": "config"}
+    (tmp_path / "master.key").write_text(f"id:{base64.b64encode(bytes(32)).decode()}\n")
+    message = failure(tmp_path, *arguments, **settings)
+    assert len(message.splitlines()) == 1
+    assert message.startswith("MongoDB failed")
+    assert "mongodb.uri" in message
+    assert "check-config" in message

@@ -106,9 +106,7 @@ async def test_quiesced_process_sends_nothing_until_it_is_released(pending: Pend
 
 @pytest.mark.requirement("start-5")
 async def test_change_that_a_webhook_approves_is_refused_while_quiesced(pending: Pending) -> None:
-    await webhooks.subscribe(
-        pending.api, {"id": TENANT}, f"{pending.receiver.url}?approval", ["group.create"], "Any"
-    )
+    await webhooks.subscribe(pending.api, {"id": TENANT}, f"{pending.receiver.url}?approval", ["group.create"], "Any")
     refused = await pending.api.post("/api/group", json={"group": {"name": "Not yet"}})
     assert refused.status_code == 503
     assert "quiesced" in refused.json()["generalErrors"][0]["message"]
@@ -137,6 +135,8 @@ def test_command_releases_a_running_process(stores, configured, tmp_path) -> Non
         "mongodb__uri": stores.mongodb_uri, "mongodb__database": f"test_{new_id()[:13].replace('-', '')}",
         "redis__url": stores.redis_url, "kickstart__file": "null",
     }  # fmt: skip
+    refused = run(tmp_path, "release", **settings)
+    assert (refused.returncode, "has no instance (mongodb.database)" in refused.stderr) == (1, True)
     with serving(tmp_path, "run", "--quiesced", **settings) as process:
         process.wait_for(lambda: "Stop with" in process.text())
         assert "Quiesced" in process.text()
