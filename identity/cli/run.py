@@ -44,12 +44,17 @@ def command(options: Options, role: str, *, quiesced: bool) -> int:
 
 def serve(options: Options, role: str, *, quiesced: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
-    loaded = settings.load(options)
-    if quiesced:
-        loaded = dataclasses.replace(loaded, server=dataclasses.replace(loaded.server, quiesced=True))
+    loaded = _with_flag(settings.load(options), quiesced=quiesced)
     if role != "worker":
         listening.require_free_port(loaded)
-    return uvloop.run(_Process(loaded, options, role).run())
+    return uvloop.run(_Process(loaded, options, role, is_quiesced=quiesced).run())
+
+
+def _with_flag(loaded: Config, *, quiesced: bool) -> Config:
+    """Return the configuration with the setting that the option --quiesced stands for."""
+    if not quiesced:
+        return loaded
+    return dataclasses.replace(loaded, server=dataclasses.replace(loaded.server, quiesced=True))
 
 
 @contextlib.asynccontextmanager
@@ -71,10 +76,11 @@ class _Phase(enum.Enum):
 class _Process:
     """A serving process from start to end, including its signal handlers."""
 
-    def __init__(self, loaded: Config, options: Options, role: str) -> None:
+    def __init__(self, loaded: Config, options: Options, role: str, *, is_quiesced: bool) -> None:
         self._settings = loaded
         self._options = options
         self._role = role
+        self._is_quiesced = is_quiesced
         self._phase = _Phase.STARTING
         self._stop_requested = asyncio.Event()
         self._second_stop_requested = asyncio.Event()
@@ -132,7 +138,7 @@ class _Process:
     def _reload(self) -> None:
         """Apply settings that can change at run time, and log those that need a restart."""
         try:
-            fresh = config.load(self._options.config, os.environ)
+            fresh = _with_flag(config.load(self._options.config, os.environ), quiesced=self._is_quiesced)
         except ConfigError as error:
             _log.error("configuration not reloaded", faults=error.problems)
             return

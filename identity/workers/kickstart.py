@@ -55,6 +55,10 @@ def _read_included(folder: Path, name: str) -> str:
     return (folder / name).read_text("utf-8")
 
 
+class _LostClaimError(StartupError):
+    """Another process has taken the kickstart over, and with it the stored credentials."""
+
+
 class Claim:
     """The lease of the kickstart of this instance, which `claimed` extends while the process runs."""
 
@@ -65,7 +69,7 @@ class Claim:
     async def require(self) -> None:
         """Extend the lease. Raises StartupError if another process has taken the kickstart over."""
         if not await self._instance.extend_kickstart(self.owner):
-            raise StartupError(
+            raise _LostClaimError(
                 "kickstart: this process was suspended for longer than its lease, and another one has taken the first"
                 " start over. Start this process again."
             )
@@ -144,6 +148,8 @@ async def run(
     keep(kickstart.announce)
     try:
         await _perform(services, call, kickstart, claim, local_url)
+    except _LostClaimError:
+        raise
     except StartupError:
         keep({})
         await services.runtime.instance.finish_kickstart(claim.owner, "failed")

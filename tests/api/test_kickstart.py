@@ -12,10 +12,12 @@ import pytest
 import structlog
 
 from identity import app
+from identity.domain.objects.kickstart import Source
 from identity.errors import StartupError
 from identity.ids import new_id
 from identity.store.data_dir import SECRETS_FILE
 from identity.store.vault import ensure_master_keys
+from identity.workers import kickstart
 from tests import internals
 from tests.conftest import Build, checking_client
 from tests.receiver import receiving
@@ -298,3 +300,27 @@ announce: {{Key: shown}}
         await internals.database(services[0]).drop()
         for service in services:
             await service.stop()
+
+
+@pytest.mark.requirement("start-1")
+async def test_process_that_was_suspended_leaves_the_kickstart_to_the_next_one(build: Build) -> None:
+    source = Source(
+        f'{{"apiKeys": [{{"key": "{KEY}"}}], "requests": [{{"method": "POST", "url": "/api/x"}}]}}', str, {}
+    )
+    kept: list[Any] = []
+    async with build(kickstart=None) as service, kickstart.claimed(service.services) as claim:
+        assert claim is not None
+        changed = {"$set": {"kickstart.owner": "another process"}}
+        await internals.database(service).collection("instance").update_one({"_id": "instance"}, changed)
+        with pytest.raises(StartupError, match="another one has taken the first start over"):
+            await internals.run(service, kickstart.run, claim, source, service.base_url, service.base_url, kept.append)
+        assert await internals.store(service, "instance").is_kickstart_unfinished()
+    assert kept == [{}]
+
+
+@pytest.mark.requirement("start-1")
+async def test_commands_wait_for_the_completion_of_an_interrupted_kickstart(build: Build) -> None:
+    async with build(kickstart=None) as service, kickstart.claimed(service.services):
+        with pytest.raises(StartupError, match="first start of this instance has not been completed"):
+            async with app.recovery(internals.config(service)):
+                pass

@@ -87,6 +87,17 @@ async def test_a_stale_server_that_ignores_the_signal_is_killed(tmp_path, monkey
         assert await stale.wait() == -signal.SIGKILL
 
 
+@pytest.mark.requirement("start-1")
+async def test_stale_server_without_a_pid_file_is_stopped(tmp_path):
+    """The service was killed between the start of the server and the creation of its pid file."""
+    server = FakeServer(tmp_path)
+    stale = await asyncio.create_subprocess_exec(*server.command())
+    await until((server.folder / "ready").exists)
+    async with supervised(server) as running:
+        assert running.pid != stale.pid
+        assert await stale.wait() == -signal.SIGTERM
+
+
 async def test_a_server_that_never_answers_is_stopped_and_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "READY_SECONDS", 0.2)
     running = Supervisor(FakeServer(tmp_path, "silent"))
