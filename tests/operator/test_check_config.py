@@ -31,6 +31,16 @@ def checked(data_dir, *arguments, **settings) -> str:
     return finished.stdout
 
 
+def stores_of(service: app.Service) -> dict[str, object]:
+    """The settings with which a command reads the database of a service."""
+    settings = internals.config(service)
+    return {
+        "mongodb__uri": settings.mongodb.uri,
+        "mongodb__database": settings.mongodb.database,
+        "secrets__master_key_file": settings.master_key_file,
+    }
+
+
 @pytest.mark.requirement("oauth-12-30", "project-8")
 async def test_check_config_lists_each_application_with_settings_and_rules(api, service, tmp_path):
     weak, strict = (
@@ -39,8 +49,7 @@ async def test_check_config_lists_each_application_with_settings_and_rules(api, 
     )
     gone = await relying_party.make(api, **WEAK)
     await api.delete(f"/api/application/{gone.client_id}", headers={"X-FusionAuth-TenantId": gone.tenant["id"]})
-    settings = internals.config(service).mongodb
-    stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
+    stores = stores_of(service)
     found = {one["applicationId"]: one for one in json.loads(checked(tmp_path, "--json", **stores))["applications"]}
     assert gone.client_id not in found
     assert found[strict.client_id] == {
@@ -85,8 +94,7 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     for tenant, name in zip(made, (issuer, f"{issuer}/"), strict=True):
         await tenants.update(None, {"_id": tenant["id"]}, {"$set": {"issuer": name}})
         shared.append({"tenantId": tenant["id"], "name": tenant["name"]})
-    settings = internals.config(service).mongodb
-    stores = {"mongodb__uri": settings.uri, "mongodb__database": settings.database}
+    stores = stores_of(service)
     [found] = json.loads(await asyncio.to_thread(checked, tmp_path, "--json", **stores))["duplicateIssuers"]
     shared.sort(key=lambda one: one["name"])
     assert found == {"issuer": found["issuer"], "tenants": shared}

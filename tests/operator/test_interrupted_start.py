@@ -139,7 +139,7 @@ async def test_first_start_killed_at_any_write_is_completed_by_the_next(
 ):
     writes, objects, counts = complete
     after_secrets = writes.index("file kickstart-secrets.txt") + 2
-    few = [writes.index("insert applications"), after_secrets, (after_secrets + len(writes)) // 2, len(writes)]
+    few = [writes.index("insert applications"), (after_secrets + len(writes)) // 2, len(writes)]
     numbers = points(writes, int(POINTS)) if POINTS else few
     for number in numbers:
         database = databases.take()
@@ -152,6 +152,24 @@ async def test_first_start_killed_at_any_write_is_completed_by_the_next(
         assert instance.counts() == counts, killed_at
         print(f"{number:4} of {len(writes)}: killed before {killed_at}; ready after {time.monotonic() - started:.1f} s")
         await databases.give_back(database)
+
+
+@pytest.mark.requirement("start-1")
+async def test_first_start_without_a_kickstart_is_completed_by_the_next(
+    complete, stores, databases: Databases, tmp_path
+):
+    writes, _, _ = complete
+    found: list[dict[str, int]] = []
+    for number in (0, writes.index("insert form_fields") + 3):
+        database = databases.take()
+        instance = Instance(tmp_path / str(number), stores, database)
+        instance.settings["kickstart__file"] = "null"
+        instance.data_dir.parent.mkdir()
+        await asyncio.to_thread(instance.killed_at, number)
+        with serving(instance.data_dir, **instance.settings):
+            found.append(instance.counts())
+        await databases.give_back(database)
+    assert found[1] == found[0]
 
 
 @pytest.mark.requirement("start-1")
