@@ -413,10 +413,10 @@ async def test_plan_says_why_an_object_stays(at, build, exported, configured_ins
     assert "use --prune-data" in prune.out
     assert re.search(r"theme '[^']+' \(75a068fd-\S+\) is in no file, and stays: every instance has it", prune.out)
     data = (await at(configured_instance, "plan", "--dir", str(exported), "--prune-data", "--json")).json
-    reasons = {one["id"]: one["reason"] for one in data["unmanaged"]}
+    reasons = {kept["id"]: kept["reason"] for kept in data["unmanaged"]}
     assert re.fullmatch(r"the [a-z-]+ '.+' refers to it", reasons[SHOP])
     plain = (await at(configured_instance, "plan", "--dir", str(exported), "--json")).json
-    assert {one["reason"] for one in plain["unmanaged"]} == {"it is deleted only with --prune"}
+    assert {kept["reason"] for kept in plain["unmanaged"]} == {"it is deleted only with --prune"}
 
 
 @pytest.mark.requirement("start-6")

@@ -103,7 +103,7 @@ def _objects(api: httpx.Client) -> collections.Counter[str]:
     for kind in kinds:
         answer = api.get(f"/api/{kind}").json()
         [objects] = [value for value in answer.values() if isinstance(value, list)]
-        found.update(f"{kind} {one['name']}" for one in objects)
+        found.update(f"{kind} {found_object['name']}" for found_object in objects)
     return found
 
 

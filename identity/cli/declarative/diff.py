@@ -29,8 +29,8 @@ def lines(plan: Plan) -> Iterator[Line]:
         yield from (("", f"    {line}") if not style else (style, f"    {line}") for style, line in _members(change))
         yield "", ""
     for kept in plan.kept:
-        one = kept.subject
-        yield "dim", f"  {one.kind.name} {one.name!r} ({one.id}) is in no file, and stays: {kept.reason}"
+        stays = kept.subject
+        yield "dim", f"  {stays.kind.name} {stays.name!r} ({stays.id}) is in no file, and stays: {kept.reason}"
     yield "bold", summary(plan)
 
 

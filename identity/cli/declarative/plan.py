@@ -156,19 +156,20 @@ def _reasons_to_keep(
 ) -> dict[tuple[str, str], str]:
     """Return why objects are not pruned, by address: each has its own reason, or an object that stays refers to it."""
     reasons: dict[tuple[str, str], str] = {}
-    for one in surplus:
-        if is_default(one, current):
-            reasons[one.address] = "every instance has it from the start"
-        elif one.kind.holds_data and not prune_data:
-            reasons[one.address] = "its deletion also deletes data that no file has; use --prune-data"
-    pending = [*wanted, *(one for one in surplus if one.address in reasons)]
+    for candidate in surplus:
+        if is_default(candidate, current):
+            reasons[candidate.address] = "every instance has it from the start"
+        elif candidate.kind.holds_data and not prune_data:
+            reasons[candidate.address] = "its deletion also deletes data that no file has; use --prune-data"
+    pending = [*wanted, *(candidate for candidate in surplus if candidate.address in reasons)]
     while pending:
         referrer = pending.pop()
         used = set(documents.identifiers(referrer.content))
-        for one in surplus:
-            if one.address not in reasons and not used.isdisjoint({one.id, *documents.part_ids(one)}):
-                reasons[one.address] = f"the {referrer.kind.name} {referrer.name!r} refers to it"
-                pending.append(one)
+        for candidate in surplus:
+            ids = {candidate.id, *documents.part_ids(candidate)}
+            if candidate.address not in reasons and not used.isdisjoint(ids):
+                reasons[candidate.address] = f"the {referrer.kind.name} {referrer.name!r} refers to it"
+                pending.append(candidate)
     return reasons
 
 
