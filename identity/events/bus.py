@@ -219,6 +219,7 @@ class Bus:
             required = stricter(configured, pending.transaction_type)
             if required == NONE:
                 continue
+            self._deliverer.quiescence.require_approval(row.type)
             requested.append(pending)
             failures = _oversized(pending) if row.is_refused else await self._send_approval_requests(pending, required)
             if failures is not None:

@@ -133,7 +133,7 @@ class Deliverer:
         An attempt that cannot be made as configured (no signing key, no client certificate) fails without a request:
         an event is never sent unsigned or with the wrong client certificate. Raises Unavailable in a quiesced process.
         """
-        self.quiescence.require_released()
+        self.quiescence.require_delivery()
         span = self.tracer.begin(f"webhook {context.event_type}", "client", context.trace)
         trace = context.trace if span is None else span.context
         headers = delivery_loop_detection.forwarded_headers(trace, context.via, self._service_id)

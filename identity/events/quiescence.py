@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from identity.errors import Unavailable
+from identity.errors import Unavailable, WebhookTransactionFailed
 
-_REFUSAL = (
-    "The service is quiesced: it sends no webhook, mail or message until an operator releases it. Nothing was changed."
-)
+_REASON = "The service is quiesced: it sends no webhook, mail or message until an operator releases it."
 
 
 class Quiescence:
@@ -15,7 +13,13 @@ class Quiescence:
     def __init__(self, *, is_active: bool) -> None:
         self.is_active = is_active
 
-    def require_released(self) -> None:
-        """Raise Unavailable while a request to a webhook must not leave this process."""
+    def require_delivery(self) -> None:
+        """Raise Unavailable while no request to a webhook may leave this process."""
         if self.is_active:
-            raise Unavailable(_REFUSAL, log_detail="the service is quiesced")
+            raise Unavailable(_REASON)
+
+    def require_approval(self, event_type: str) -> None:
+        """Raise WebhookTransactionFailed while webhooks cannot approve a change, as for one that does not answer."""
+        if self.is_active:
+            message = f"{_REASON} Without it, this change cannot be approved. Nothing was changed."
+            raise WebhookTransactionFailed(message, log_detail=f"{event_type}: quiesced")

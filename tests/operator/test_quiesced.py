@@ -108,7 +108,7 @@ async def test_quiesced_process_sends_nothing_until_it_is_released(pending: Pend
 async def test_change_that_a_webhook_approves_is_refused_while_quiesced(pending: Pending) -> None:
     await webhooks.subscribe(pending.api, {"id": TENANT}, f"{pending.receiver.url}?approval", ["group.create"], "Any")
     refused = await pending.api.post("/api/group", json={"group": {"name": "Not yet"}})
-    assert refused.status_code == 503
+    assert refused.status_code == 504
     assert "quiesced" in refused.json()["generalErrors"][0]["message"]
     assert not (await pending.api.get("/api/group")).json().get("groups")
     webhook = (await pending.api.get("/api/webhook")).json()["webhooks"][0]

@@ -98,7 +98,7 @@ def _plan(api: Api, folder: Path, *, prune: bool, prune_data: bool) -> Plan:
     current = fetch(api, needed)
     found = compute(wanted, current, prune=prune or prune_data, prune_data=prune_data)
     changes = tuple(change for change in found.changes if change.subject.kind.name in managed)
-    kept = tuple(one for one in found.kept if one.subject.kind.name in managed)
+    kept = tuple(stays for stays in found.kept if stays.subject.kind.name in managed)
     return Plan(changes, kept)
 
 

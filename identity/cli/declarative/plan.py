@@ -73,12 +73,12 @@ def compute(wanted: Sequence[Object], current: Sequence[Object], *, prune: bool,
     if prune:
         reasons = _reasons_to_keep(surplus, wanted, current, prune_data=prune_data)
     else:
-        reasons = {one.address: "it is deleted only with --prune" for one in surplus}
-    doomed = [one for one in surplus if one.address not in reasons]
+        reasons = {extra.address: "it is deleted only with --prune" for extra in surplus}
+    doomed = [extra for extra in surplus if extra.address not in reasons]
     deletions = [Change("delete", one, None) for one in reversed(in_order(doomed))]
     by_address = {change.subject.address: change for change in changes}
     ordered = [by_address[one.address] for one in in_order([change.subject for change in changes])]
-    kept = tuple(Kept(one, reasons[one.address]) for one in surplus if one.address in reasons)
+    kept = tuple(Kept(extra, reasons[extra.address]) for extra in surplus if extra.address in reasons)
     return Plan((*ordered, *deletions), kept)
 
 
