@@ -105,8 +105,8 @@ async def claimed(services: Services) -> AsyncIterator[Claim | None]:
         if state == "interrupted":
             # MongoDB aborts an open transaction of the killed process, which holds its documents, after a minute.
             _log.warning(
-                "the first start was interrupted; what it had created is deleted, and it begins again. That may take about"
-                " 90 seconds"
+                "the first start was interrupted; what it had created is deleted, and it begins again. That may take"
+                " about 90 seconds"
             )
             await services.runtime.instance.clear_database()
         yield claim
