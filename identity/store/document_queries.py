@@ -84,21 +84,31 @@ class DocumentTotals:
         """Forget all totals."""
         self._cache.clear()
 
-    async def count(self, where: Mapping[str, Any], limit: int = 0) -> int:
-        """Return the number of documents that match an `$and`; counting stops at a `limit` greater than 0."""
+    async def count(self, where: Mapping[str, Any], limit: int = 0, milliseconds: int = 0) -> int:
+        """Return the number of documents that match an `$and`; counting stops at a `limit` greater than 0.
+
+        `milliseconds` limit the time on the server, in a block of `server_time_limit`.
+        """
         options: dict[str, Any] = {"limit": limit} if limit else {}
+        options |= {"maxTimeMS": milliseconds} if milliseconds else {}
         # Without a condition, MongoDB uses no index unless it is named.
         options |= {} if any(where["$and"]) else {"hint": "_id_"}
         count = functools.partial(self._collection.count_documents, where, **options)
         return await self._cache.get(f"{limit} {where!r}", count) or 0
 
     async def count_from_page(
-        self, where: Mapping[str, Any], page: list[Document], start_row: int, wanted: int, limit: int = 0
+        self,
+        where: Mapping[str, Any],
+        page: list[Document],
+        start_row: int,
+        wanted: int,
+        limit: int = 0,
+        milliseconds: int = 0,
     ) -> int:
         """As `count`; a page that is not full determines the number without a query."""
         if len(page) < wanted and (page or not start_row):
             return min(start_row + len(page), limit or sys.maxsize)
-        return await self.count(where, limit)
+        return await self.count(where, limit, milliseconds)
 
 
 def condition(criterion: Criterion) -> dict[str, Any]:

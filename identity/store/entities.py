@@ -20,7 +20,7 @@ class Entities(IndexSearched):
     """The collection of entities."""
 
     fields = FIELDS
-    sorted_by = frozenset(FIELDS.sort.values())
+    sorted_by = indexed = frozenset(FIELDS.sort.values())
 
 
 class EntityGrants(Documents):

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from pymongo import IndexModel
+from pymongo import IndexModel, errors
 
 from identity.call import Document
 from identity.domain.objects import search_indexes
-from identity.domain.objects.index_search import Fields, IndexQuery, Term
+from identity.domain.objects.index_search import IndexQuery
+from identity.domain.objects.search_expressions import Fields
 from identity.domain.objects.search_indexes import Order
 from identity.ids import TenantId
+from identity.store import search_filters
 from identity.store.documents import Documents
 from identity.store.mongo import BULK_SECONDS, drop_obsolete_index
-from identity.store.store_circuit_breaker import time_limit
+from identity.store.store_circuit_breaker import OPERATION_SECONDS, server_time_limit
+
+SEARCH_MILLISECONDS = 3000
+"""The time limit of each command of a search on the server."""
+BULK_MILLISECONDS = 30_000
+"""The time limit of the search for the documents of a bulk operation."""
 
 _CREATION: Final = "insertInstant"
-_BY_TERM: Final = ("private.terms", _CREATION)
-_OBSOLETE_INDEXES: Final = ("terms", "private.terms_1")
+_BY_TERM: Final = (search_filters.TERMS, _CREATION)
+
+
+class SearchTimeoutError(Exception):
+    """A search that no index serves exceeded the time limit."""
 
 
 class IndexSearched(Documents):
-    """Documents that are searched by one term, sorted by one or more fields, and paged."""
+    """Documents that are searched by an expression, sorted by one or more fields, and paged."""
 
     fields: ClassVar[Fields]
     sorted_by: ClassVar[frozenset[str]] = frozenset()
     """The members whose order has an index; others are sorted on request."""
+    indexed: ClassVar[frozenset[str]] = frozenset()
+    """The members other than the terms whose values an index finds."""
+    obsolete_indexes: ClassVar[tuple[str, ...]] = ("terms", "private.terms_1")
+    """The names of the indexes of earlier releases."""
 
     def indexes(self) -> list[IndexModel]:
         """The indexes of every collection, and those by term, within a tenant and across tenants.
@@ -37,9 +51,9 @@ class IndexSearched(Documents):
         return [*super().indexes(), IndexModel(["tenantId", *_BY_TERM]), IndexModel([*_BY_TERM])]
 
     async def ensure_indexes(self) -> None:
-        """Create missing indexes, and drop those by term alone, which earlier releases had."""
+        """Create missing indexes, and drop those of earlier releases."""
         await super().ensure_indexes()
-        for name in _OBSOLETE_INDEXES:
+        for name in self.obsolete_indexes:
             await drop_obsolete_index(self._collection, name)
 
     def orders(self) -> list[Order]:
@@ -48,7 +62,7 @@ class IndexSearched(Documents):
         return search_indexes.of_orders(orders, self.unique, tenant_scoped=True)
 
     async def search_index(self, tenant_id: TenantId, query: IndexQuery) -> tuple[int, list[Document]]:
-        """The number of matching documents, and one page of them."""
+        """The number of matching documents, and one page of them. Raises SearchTimeoutError."""
         return await self._search_index(self._scope(tenant_id), query)
 
     async def search_index_across_tenants(self, query: IndexQuery) -> tuple[int, list[Document]]:
@@ -56,7 +70,7 @@ class IndexSearched(Documents):
         return await self._search_index({}, query)
 
     async def ids(self, tenant_id: TenantId, query: IndexQuery, limit: int) -> list[str]:
-        """The ids of at most `limit` matching documents."""
+        """The ids of at most `limit` matching documents. Raises SearchTimeoutError."""
         return await self._ids(self._scope(tenant_id), query, limit)
 
     async def ids_across_tenants(self, query: IndexQuery, limit: int) -> list[str]:
@@ -64,18 +78,39 @@ class IndexSearched(Documents):
         return await self._ids({}, query, limit)
 
     async def _ids(self, scope: Mapping[str, Any], query: IndexQuery, limit: int) -> list[str]:
-        where = {"$and": [dict(scope), _matching(self.fields, query)]}
-        with time_limit(BULK_SECONDS):
-            return [found["_id"] async for found in self._collection.find(where, {"_id": 1}).limit(limit)]
+        with self._time_limit(query, BULK_SECONDS):
+            found = self._collection.find(self._filter(scope, query), {"_id": 1}).limit(limit)
+            return [row["_id"] async for row in found.max_time_ms(BULK_MILLISECONDS)]
 
     async def _search_index(self, scope: Mapping[str, Any], query: IndexQuery) -> tuple[int, list[Document]]:
-        where = {"$and": [dict(scope), _matching(self.fields, query)]}
+        where = self._filter(scope, query)
         limit = query.count_limit if query.ids is None else 0
-        if query.number_of_results == 0:
-            return await self._totals.count(where, limit), []
-        page = await self._page(scope, where, query)
-        start_row, wanted = query.start_row, query.number_of_results
-        return await self._totals.count_from_page(where, page, start_row, wanted, limit), page
+        with self._time_limit(query):
+            if query.number_of_results == 0:
+                return await self._totals.count(where, limit, SEARCH_MILLISECONDS), []
+            page = await self._page(scope, where, query)
+            start_row, wanted = query.start_row, query.number_of_results
+            total = await self._totals.count_from_page(where, page, start_row, wanted, limit, SEARCH_MILLISECONDS)
+            return total, page
+
+    def _filter(self, scope: Mapping[str, Any], query: IndexQuery) -> dict[str, Any]:
+        if query.ids is not None:
+            return {"$and": [dict(scope), {"_id": {"$in": list(query.ids)}}]}
+        return {"$and": [dict(scope), search_filters.filter_of(self.fields, query.expression)]}
+
+    @contextlib.contextmanager
+    def _time_limit(self, query: IndexQuery, seconds: float = OPERATION_SECONDS) -> Iterator[None]:
+        """Wait `seconds` for a command, which the server limits.
+
+        Raises SearchTimeoutError if the server stopped a search that no index serves.
+        """
+        try:
+            with server_time_limit(seconds):
+                yield
+        except errors.ExecutionTimeout as error:
+            if search_filters.is_indexed(self.fields, query.expression, self.indexed):
+                raise
+            raise SearchTimeoutError from error
 
     async def _page(self, scope: Mapping[str, Any], where: Mapping[str, Any], query: IndexQuery) -> list[Document]:
         """One page, from the documents that have the member to sort by and then those that lack it, or vice versa.
@@ -89,11 +124,12 @@ class IndexSearched(Documents):
             stages = [{"$match": part}, *self._sorting(scope, query), {"$skip": skip}]
             stages += [{"$limit": query.number_of_results - len(found)}, {"$unset": "order"}]
             options = {"hint": dict.fromkeys([*scope, *_BY_TERM], 1)} if _is_by_creation(self.fields, query) else {}
-            page = [self._decode(stored) async for stored in self._collection.aggregate(stages, **options)]
+            rows = self._collection.aggregate(stages, maxTimeMS=SEARCH_MILLISECONDS, **options)
+            page = [self._decode(stored) async for stored in rows]
             found += page
             if len(found) == query.number_of_results:
                 break
-            skip = 0 if page or not skip else max(0, skip - await self._totals.count(part))
+            skip = 0 if page or not skip else max(0, skip - await self._totals.count(part, 0, SEARCH_MILLISECONDS))
         return found
 
     def _sorting(self, scope: Mapping[str, Any], query: IndexQuery) -> list[dict[str, Any]]:
@@ -117,9 +153,9 @@ class IndexSearched(Documents):
 
 def _is_by_creation(fields: Fields, query: IndexQuery) -> bool:
     """Whether a query is for one exact term, sorted by the creation, which the index by term serves."""
-    term = query.term
-    is_exact = term is not None and not term.open_start and not term.open_end and term.field in {None, *fields.termed}
-    return is_exact and [sort.field for sort in query.sort] == [_CREATION]
+    return search_filters.is_single_term(fields, query.expression) and [sort.field for sort in query.sort] == [
+        _CREATION
+    ]
 
 
 def _partitions(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
@@ -133,30 +169,3 @@ def _partitions(fields: Fields, query: IndexQuery) -> Iterator[dict[str, Any]]:
 
 def _is_partitioned(fields: Fields, query: IndexQuery) -> bool:
     return len(query.sort) == 1 and query.sort[0].field in fields.optional
-
-
-def _matching(fields: Fields, query: IndexQuery) -> dict[str, Any]:
-    if query.ids is not None:
-        return {"_id": {"$in": list(query.ids)}}
-    return {} if query.term is None else _term(fields, query.term)
-
-
-def _term(fields: Fields, term: Term) -> dict[str, Any]:
-    if term.field is None:
-        return {"private.terms": _pattern(term)}
-    if term.field in fields.ids:
-        return {fields.ids[term.field]: term.text}
-    if term.field in fields.flags:
-        return {term.field: term.text == "true"}
-    of_field = {term.field: {"$regex": _regex(term), "$options": "is"}}
-    # Only the terms have an index.
-    return {"private.terms": _pattern(term), **of_field} if term.field in fields.termed else of_field
-
-
-def _pattern(term: Term) -> Any:
-    """The condition for a lower-cased term: an exact value if possible, which an index serves best."""
-    return {"$regex": _regex(term), "$options": "s"} if term.open_start or term.open_end else term.text
-
-
-def _regex(term: Term) -> str:
-    return f"{'' if term.open_start else '^'}{re.escape(term.text)}{'' if term.open_end else '$'}"

@@ -61,6 +61,21 @@ def time_limit(seconds: float) -> Iterator[None]:
         _limit_seconds.reset(token)
 
 
+@contextlib.contextmanager
+def server_time_limit(seconds: float) -> Iterator[None]:
+    """Leave the time limit of the MongoDB operations in the block to their `maxTimeMS`; wait `seconds` for the server.
+
+    With a deadline, the driver would give up at the moment at which the server does, and an expensive query would look
+    like an outage.
+    """
+    token = _limit_seconds.set(seconds)
+    try:
+        with pymongo.timeout(0):
+            yield
+    finally:
+        _limit_seconds.reset(token)
+
+
 def _codes(error: errors.OperationFailure) -> set[int | None]:
     """The error codes of a command and of the parts of a bulk write."""
     writes = (error.details or {}).get("writeErrors", ())

@@ -87,6 +87,13 @@ class Users(IndexSearched):
     keeps_stale = False
     fields = INDEX_FIELDS
     sorted_by = frozenset({"_id", "insertInstant", "private.login"})
+    indexed = frozenset(
+        {
+            *("_id", "email", "insertInstant", "lastLoginInstant", "phoneNumber", "private.login"),
+            *("memberships.groupId", "private.usernameKey", "registrations.applicationId"),
+        }
+    )
+    obsolete_indexes = (*IndexSearched.obsolete_indexes, "registrations", "memberships")
 
     def __init__(self, database: Database, vault: Vault, stream_status: ChangeStreamStatus) -> None:
         super().__init__(database, "users", vault, stream_status, tenant_scoped=True, sealed=SEALED, unique=UNIQUE)
@@ -95,10 +102,12 @@ class Users(IndexSearched):
         """The indexes of searches, those by members that identify users, and those for the cleanup."""
         return [
             *super().indexes(),
-            _index("registrations", "registrations.applicationId"),
+            # Ids of applications and groups come first, because searches of all tenants are by them, too.
+            IndexModel([("registrations.applicationId", 1), ("tenantId", 1)], name="registeredApplications"),
+            IndexModel([("memberships.groupId", 1), ("tenantId", 1)], name="groups"),
+            _index("lastLogin", "lastLoginInstant", where={"lastLoginInstant": {"$exists": True}}),
             # Not by tenant: reports of all tenants read it too.
             IndexModel([("registrations.insertInstant", 1)], name="registrationInstants"),
-            _index("memberships", "memberships.groupId"),
             _index("externalId", EXTERNAL_ID, where={EXTERNAL_ID: {"$exists": True}}),
             _index("breaches", "breachedPasswordStatus", where={"breachedPasswordStatus": {"$exists": True}}),
             _index("children", "parentEmail", where={"parentEmail": {"$exists": True}}),

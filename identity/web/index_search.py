@@ -16,6 +16,7 @@ _QUERY: Final[Query] = {
     "ids": "uuids",
     "nextResults": "text",
     "numberOfResults": "integer",
+    "query": "text",
     "queryString": "text",
     "sortFields[0].missing": "text",
     "sortFields[0].name": "text",

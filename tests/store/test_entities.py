@@ -9,6 +9,7 @@ import pytest
 
 from identity.domain.entities.entities import FIELDS
 from identity.domain.objects.index_search import read
+from identity.instants import Instant
 from identity.ids import TenantId, new_id
 from identity.operations.entities import entities as entity_operations
 from identity.operations.entities import entity_grants as grant_operations
@@ -18,6 +19,7 @@ from identity.store.mongo import Database
 from identity.store.vault import Vault
 
 ONE, OTHER = TenantId(new_id()), TenantId(new_id())
+NOW = Instant(1_700_000_000_000)
 
 
 @pytest.fixture
@@ -61,11 +63,11 @@ async def test_search_finds_those_of_the_tenant(both) -> None:
     one, other = entity(ONE), entity(OTHER)
     await add(entities, one, other)
     for text in ("*", "one", "name:one"):
-        query = read(FIELDS, {"queryString": text}, "")
+        query = read(FIELDS, {"queryString": text}, "", NOW)
         assert await entities.search_index(ONE, query) == (1, [one])
         assert await entities.search_index(OTHER, query) == (1, [other])
         assert (await entities.search_index_across_tenants(query))[0] == 2
-    by_id = read(FIELDS, {"ids": [one["id"]]}, "")
+    by_id = read(FIELDS, {"ids": [one["id"]]}, "", NOW)
     assert await entities.search_index(OTHER, by_id) == (0, [])
 
 

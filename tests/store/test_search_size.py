@@ -11,12 +11,13 @@ import pytest
 from identity import collections
 from identity.domain.entities import entities
 from identity.domain.objects import name_suffixes, search, search_indexes
-from identity.domain.objects.index_search import Fields
 from identity.domain.objects.index_search import read as read_index_search
 from identity.domain.objects.resource_definition import Resource
 from identity.domain.objects.search import SearchQuery
+from identity.domain.objects.search_expressions import Fields
 from identity.domain.users import users
 from identity.ids import TenantId, new_id
+from identity.instants import Instant
 from identity.store.cache import ChangeStreamStatus
 from identity.store.document_queries import conditions
 from identity.store.documents import Documents
@@ -28,6 +29,7 @@ from identity.store.vault import Vault
 from tests import internals
 
 COUNT = 2000
+NOW = Instant(1_700_000_000_000)
 RARE, COMMON = "ue 0000", "value"
 ONE, OTHER = TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a1111"), TenantId("5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a2222")
 KEPT = {"tenantId", "insertInstant"}
@@ -312,7 +314,7 @@ async def test_index_search_sorts_by_an_index(searched, name, field, tenant_id) 
     expected = COUNT // 2 if tenant_id else COUNT
     for order, missing, start in itertools.product(("asc", "desc"), ("_first", "_last"), (0, 900)):
         criteria = {"sortFields": [{"name": field, "order": order, "missing": missing}], "startRow": start}
-        query = read_index_search(FIELDS[name], criteria, "")
+        query = read_index_search(FIELDS[name], criteria, "", NOW)
         found: list[Any] = []
 
         async def run_query(documents: IndexSearched) -> None:
@@ -332,7 +334,7 @@ async def test_index_search_sorts_by_an_index(searched, name, field, tenant_id) 
 @pytest.mark.parametrize("tenant_id", [ONE, None], ids=["tenant", "all"])
 async def test_one_term_is_found_in_an_index(searched, name, tenant_id) -> None:
     for text in ("value 00042", "value 0004*", "*0042"):
-        query = read_index_search(FIELDS[name], {"queryString": text}, "")
+        query = read_index_search(FIELDS[name], {"queryString": text}, "", NOW)
 
         async def run_query(documents: IndexSearched) -> None:
             if tenant_id is None:

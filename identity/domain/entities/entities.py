@@ -11,15 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from identity.call import Document
-from identity.domain.objects.index_search import Fields
+from identity.domain.objects.search_expressions import Field, Fields, Kind, fields_of
 from identity.errors import FieldError
 from identity.ids import new_secret, parse_id
 
 RECIPIENTS = ("recipientEntityId", "userId")
 
 FIELDS = Fields(
-    texts=frozenset({"clientId", "name"}),
-    ids={"id": "_id", "parentId": "parentId", "tenantId": "tenantId", "type.id": "type.id", "typeId": "type.id"},
+    searched=fields_of(
+        {
+            Kind.TEXT: ("clientId", "name"),
+            Kind.ID: ("id", "parentId", "tenantId", "type.id", "typeId"),
+            Kind.INSTANT: ("insertInstant", "lastUpdateInstant"),
+        },
+        {"id": "_id", "typeId": "type.id"},
+    ),
+    data={"data": Field("data", Kind.DATA, "data")},
     sort={
         **{name: name for name in ("clientId", "insertInstant", "lastUpdateInstant", "name", "parentId", "tenantId")},
         "id": "_id",

@@ -1,58 +1,30 @@
 """The index search of users and entities: parsing its request. The search engine is MongoDB.
 
-`ids` takes precedence over `queryString`. A query string is `*`, one term, or `field:term`; a term matches the complete
-value of a field, case-insensitively, and may start or end with `*`. `nextResults` of a response gives the next page.
+`ids` takes precedence over `query`, and that over `queryString`. `nextResults` of a response gives the next page.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from identity.call import Document
+from identity.domain.objects import query_documents, query_strings
 from identity.domain.objects.search import MAXIMUM_RESULTS, paging_value
+from identity.domain.objects.search_expressions import EVERYTHING, Expression, Fields, QueryError, require_bounded
 from identity.errors import FieldError, Invalid
 from identity.ids import base64url, parse_id, unbase64url
+from identity.instants import Instant
 
 COUNT_LIMIT = 10_000
 """The limit of counting, unless the caller requests the accurate total."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields of one kind of document that can be searched and sorted by.
-
-    `texts` are members that a term matches case-insensitively, `ids` members that hold one id, `flags` booleans; `sort`
-    are the names of members to sort by. `termed` are the texts that are also stored, in lower case, in the indexed list
-    `private.terms`, where a bare term is looked up. `optional` are the members to sort by that a document may lack.
-    """
-
-    texts: frozenset[str]
-    ids: Mapping[str, str]
-    sort: Mapping[str, str]
-    termed: frozenset[str]
-    flags: frozenset[str] = frozenset()
-    optional: frozenset[str] = frozenset()
-
-
-_ASKED_AGAIN = ("queryString", "sortFields", "accurateTotal")
-_MAXIMUM_QUERY = 400
+_ASKED_AGAIN = ("query", "queryString", "sortFields", "accurateTotal")
+_MAXIMUM_TOKEN = 131_072
+"""A token contains the query of its search."""
 _NO_NUMBER = "must be a whole number"
-_UNSEARCHABLE = re.compile("[\\x00\\ud800-\\udfff]")
-"""A NUL, which regular expressions cannot have, and lone surrogates, which are not characters."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Term:
-    """One term of a query, in lower case; `field` is None for a bare term."""
-
-    field: str | None
-    text: str
-    open_start: bool = False
-    open_end: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,17 +38,17 @@ class SortField:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """A search as the store runs it; `ids` None means no restriction by id, `term` None matches everything."""
+    """A search as the store runs it; `ids` None means no restriction by id."""
 
     ids: tuple[str, ...] | None = None
-    term: Term | None = None
+    expression: Expression = EVERYTHING
     sort: tuple[SortField, ...] = ()
     start_row: int = 0
     number_of_results: int = 25
     count_limit: int = COUNT_LIMIT
 
 
-def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
+def read(fields: Fields, criteria: Document, prefix: str, now: Instant) -> IndexQuery:
     """Parse search criteria; `prefix` (`search.` or nothing) precedes names in errors.
 
     Raises Invalid with every invalid member.
@@ -88,16 +60,19 @@ def read(fields: Fields, criteria: Document, prefix: str) -> IndexQuery:
         if errors:
             raise Invalid(errors)
         return IndexQuery(ids=ids, number_of_results=len(ids))
-    if criteria.get("query"):
-        errors.append(FieldError.invalid(f"{prefix}query", "is for an index engine; use [queryString]"))
-    term = _term(fields, criteria.get("queryString"), f"{prefix}queryString", errors)
+    expression = _expression(fields, criteria, prefix, now, errors)
     sort = _sort(fields, criteria.get("sortFields"), f"{prefix}sortFields", errors)
     start_row = paging_value(criteria, "startRow", 0, prefix, errors, _NO_NUMBER)
     results = min(paging_value(criteria, "numberOfResults", 25, prefix, errors, _NO_NUMBER), MAXIMUM_RESULTS)
     accurate = _flag(criteria, "accurateTotal", prefix, errors)
     if errors:
         raise Invalid(errors)
-    return IndexQuery(None, term, sort, start_row, results, 0 if accurate else COUNT_LIMIT)
+    return IndexQuery(None, expression, sort, start_row, results, 0 if accurate else COUNT_LIMIT)
+
+
+def criterion_of(criteria: Document, prefix: str) -> str:
+    """Return the path of the criterion that contains the query."""
+    return f"{prefix}query" if {**criteria, **_continued(criteria, prefix)}.get("query") else f"{prefix}queryString"
 
 
 def next_results(criteria: Document, query: IndexQuery, prefix: str) -> str:
@@ -113,7 +88,7 @@ def _continued(criteria: Document, prefix: str) -> Document:
     if not token:
         return {}
     try:
-        again = json.loads(unbase64url(token)) if isinstance(token, str) and len(token) < 4000 else None
+        again = json.loads(unbase64url(token)) if isinstance(token, str) and len(token) <= _MAXIMUM_TOKEN else None
     except (ValueError, RecursionError):
         again = None
     if not isinstance(again, dict) or "nextResults" in again or "ids" in again:
@@ -139,27 +114,20 @@ def _ids(value: Any, path: str, errors: list[FieldError]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for item in found if item is not None))
 
 
-def _term(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> Term | None:
+def _expression(fields: Fields, criteria: Document, prefix: str, now: Instant, errors: list[FieldError]) -> Expression:
+    """Return what is searched for; errors are added to the list."""
+    name, parse = ("query", query_documents.parse) if criteria.get("query") else ("queryString", query_strings.parse)
+    value = criteria.get(name)
     if value is None or value == "":
-        return None
-    if not isinstance(value, str) or len(value) > _MAXIMUM_QUERY:
-        errors.append(FieldError.invalid(path, f"must be a text of at most {_MAXIMUM_QUERY} characters"))
-        return None
-    # A token can be forged, and can hold values that no request body can have.
-    if _UNSEARCHABLE.search(value):
-        errors.append(FieldError.invalid(path, "holds what no text can hold"))
-        return None
-    text = value.strip()
-    match = re.fullmatch(r"([A-Za-z]+(?:\.[A-Za-z]+)?):(.*)", text, re.DOTALL)
-    field = match[1] if match else None
-    text = (match[2] if match else text).strip().strip('"').lower()
-    if field is not None and field not in {*fields.texts, *fields.ids, *fields.flags}:
-        errors.append(FieldError.invalid(path, f"names the field [{field}], which cannot be searched"))
-        return None
-    if field is None and text.strip("*") == "":
-        return None
-    bare = text.strip("*")
-    return Term(field, bare, open_start=text.startswith("*"), open_end=text.endswith("*"))
+        return EVERYTHING
+    try:
+        # A token can be forged, and can hold values that no request body can have.
+        if not isinstance(value, str):
+            raise QueryError("must be a text")
+        return require_bounded(parse(fields, value, now))
+    except QueryError as error:
+        errors.append(FieldError.invalid(f"{prefix}{name}", str(error)))
+        return EVERYTHING
 
 
 def _sort(fields: Fields, value: Any, path: str, errors: list[FieldError]) -> tuple[SortField, ...]:

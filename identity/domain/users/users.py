@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from identity.call import Document
-from identity.domain.objects.index_search import Fields
+from identity.domain.objects.search_expressions import Field, Fields, Kind, fields_of
 from identity.domain.two_factor import totp
 from identity.errors import FieldError
 from identity.ids import TenantId, UserId, new_text, same_secret
@@ -39,12 +39,47 @@ _SORT = {
     "tenantId": "tenantId",
     "username": "username",
 }
+_INSTANTS = ("insertInstant", "lastLoginInstant", "lastUpdateInstant", "verifiedInstant")
 INDEX_FIELDS = Fields(
-    texts=frozenset({*SEARCH_FIELDS, "birthDate", "middleName", "mobilePhone", "phoneNumber", "uniqueUsername"}),
-    ids={"id": "_id", "registrations.applicationId": "registrations.applicationId", "tenantId": "tenantId"},
+    searched={
+        **fields_of(
+            {
+                Kind.TEXT: (
+                    *("firstName", "lastName", "fullName", "middleName", "username", "usernameStatus"),
+                    *("mobilePhone", "preferredLanguages", "timezone", "breachedPasswordStatus"),
+                ),
+                Kind.LOWER_CASE: ("email", "login", "parentEmail", "phoneNumber", "uniqueUsername"),
+                Kind.DATE: ("birthDate",),
+                Kind.FLAG: ("active", "passwordChangeRequired", "verified"),
+                Kind.ID: ("connectorId", "id", "tenantId"),
+                Kind.INSTANT: (*_INSTANTS, "breachedPasswordLastCheckedInstant", "passwordLastUpdateInstant"),
+            },
+            {"id": "_id", "login": "private.login", "uniqueUsername": "private.usernameKey"},
+        ),
+        **fields_of(
+            {
+                Kind.TEXT: ("preferredLanguages", "roles", "timezone", "username", "usernameStatus"),
+                Kind.FLAG: ("verified",),
+                Kind.ID: ("applicationId", "id"),
+                Kind.INSTANT: _INSTANTS,
+            },
+            {},
+            "registrations",
+        ),
+        **fields_of({Kind.ID: ("groupId", "id", "userId"), Kind.INSTANT: ("insertInstant",)}, {}, "memberships"),
+        **fields_of(
+            {Kind.TEXT: ("email", "id", "method", "mobilePhone", "name"), Kind.FLAG: ("lastUsed",)},
+            {},
+            "twoFactor.methods",
+        ),
+    },
+    data={
+        "data": Field("data", Kind.DATA, "data"),
+        "registrations.data": Field("registrations.data", Kind.DATA, "data", "registrations"),
+        "memberships.data": Field("memberships.data", Kind.DATA, "data", "memberships"),
+    },
     sort=_SORT,
     termed=frozenset(SEARCH_FIELDS),
-    flags=frozenset({"active", "verified"}),
     optional=frozenset(_SORT.values()) - {"_id", "insertInstant", "tenantId"},
 )
 """The fields by which users can be searched and sorted."""
