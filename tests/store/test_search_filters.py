@@ -99,7 +99,11 @@ def make_user(chooser: random.Random, number: int) -> dict[str, Any]:
 
 # Random queries
 
-TEXTS = {"firstName": NAMES, "fullName": [f"{name} 3" for name in NAMES], "email": ["ann3@example.com", "BOB4@acme.test"]}
+TEXTS = {
+    "firstName": NAMES,
+    "fullName": [f"{name} 3" for name in NAMES],
+    "email": ["ann3@example.com", "BOB4@acme.test"],
+}
 INSTANTS = ("insertInstant", "lastLoginInstant")
 DATA = {"data.company": COMPANIES[:-2], "data.home.town": ["ULM", "Köln", "Bonn"], "data.salary": [3, 11]}
 LISTED: dict[str, list[Any]] = {
@@ -377,7 +381,9 @@ def named(text: str, population: list[dict[str, Any]] | None = None) -> IndexQue
     return read(INDEX_FIELDS, {"queryString": text.format(**names)}, "", NOW)
 
 
-@pytest.mark.parametrize("text", ["data.salary:3", "email:*e3*", "NOT email:ann3@example.com", "email:a* OR active:true"])
+@pytest.mark.parametrize(
+    "text", ["data.salary:3", "email:*e3*", "NOT email:ann3@example.com", "email:a* OR active:true"]
+)
 async def test_search_without_an_index_is_known_to_be_one(users, text) -> None:
     assert not index_search.search_filters.is_indexed(INDEX_FIELDS, named(text).expression, users.indexed)
 

@@ -127,9 +127,9 @@ class Recorded:
         assert recorded.commands
         return Cursor()
 
-    def aggregate(self, pipeline: list[dict[str, Any]]) -> Any:
+    def aggregate(self, pipeline: list[dict[str, Any]], **options: Any) -> Any:
         self.commands.append({"aggregate": self._collection.name, "pipeline": pipeline, "cursor": {}})
-        return self._collection.aggregate(pipeline)
+        return self._collection.aggregate(pipeline, **options)
 
     async def count_documents(self, where: dict[str, Any], **options: Any) -> int:
         pipeline = [{"$match": where}, {"$group": {"_id": 1, "n": {"$sum": 1}}}]

@@ -114,7 +114,9 @@ class _Reader:
     def _nested(self, body: Any, depth: int) -> Expression:
         names = {"path", "query", "score_mode", "ignore_unmapped"}
         options = _options("nested", body, names, required="query")
-        return expressions.nested(_string(options.get("path"), "nested"), self.query(options["query"], depth))
+        return expressions.nested(
+            self._fields, _string(options.get("path"), "nested"), self.query(options["query"], depth)
+        )
 
     def _query_string(self, body: Any, depth: int) -> Expression:
         names = {"query", "default_field", "default_operator", "analyze_wildcard", "allow_leading_wildcard", "lenient"}

@@ -252,7 +252,7 @@ def conjunction(parts: Sequence[Expression]) -> Expression:
         return parts[0]
     joined: list[Expression] = []
     for path, implied in _implied(parts).items():
-        names = [name for nested in implied for name in {field.name for field in fields(nested.part)}]
+        names = [name for nested in implied for name in {field.name for field in _fields(nested.part)}]
         if len(implied) > 1 and len(names) == len(set(names)):
             joined.append(Nested(path, All(tuple(nested.part for nested in implied))))
         else:
@@ -282,8 +282,10 @@ def disjunction(parts: Sequence[Expression]) -> Expression:
     return everything[0] if len(everything) == 1 else AnyOf(everything)
 
 
-def nested(path: str, part: Expression) -> Nested:
+def nested(fields: Fields, path: str, part: Expression) -> Nested:
     """Return the condition that one item of a list matches a part with fields of that list. Raises QueryError."""
+    if path not in {field.path for field in fields.searched.values()} - {""}:
+        raise QueryError(f"has the path [{path[:100]}] in [nested], which is no list of objects")
     if any(condition.field is None or condition.field.path != path for condition in conditions(part)):
         raise QueryError(f"names a field in [nested] that does not belong to [{path[:100]}]")
     return Nested(path, _without_paths(part))
@@ -324,7 +326,7 @@ def conditions(expression: Expression) -> Iterator[Condition]:
             yield expression
 
 
-def fields(expression: Expression) -> Iterator[Field]:
+def _fields(expression: Expression) -> Iterator[Field]:
     """Yield the fields of an expression."""
     yield from (condition.field for condition in conditions(expression) if condition.field is not None)
 
@@ -366,9 +368,9 @@ def _value(field: Field | None, given: Scalar, now: Instant) -> Scalar:
 
 def _limit(field: Field, given: Scalar, now: Instant) -> Scalar:
     if field.kind is Kind.DATA:
-        number = as_number(given)
-        # Texts of custom data have no common case.
-        return _checked(str(given)) if number is None else number
+        if isinstance(given, str) and as_number(given) is None:
+            return _checked(given)  # texts of custom data have no common case
+        return _number(given)
     return _value(field, given, now)
 
 
