@@ -120,9 +120,10 @@ class ScimClient:
         assert answer.status_code == 200, answer.text
 
 
-async def make_client(base_url: str, api: httpx.AsyncClient) -> ScimClient:
+async def make_client(base_url: str, api: httpx.AsyncClient, **tenant_members: Any) -> ScimClient:
     """A SCIM client of a tenant of its own, which has SCIM enabled, with a token for every permission."""
-    tenant = await relying_party.make_tenant(api, passwordEncryptionConfiguration=relying_party.CHEAP)
+    members = {"passwordEncryptionConfiguration": relying_party.CHEAP, **tenant_members}
+    tenant = await relying_party.make_tenant(api, **members)
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     own = checking_client(base_url, headers=headers)
     types = {}

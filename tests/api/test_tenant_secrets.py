@@ -29,8 +29,12 @@ async def found_by(http: httpx.AsyncClient, key: str, tenant_id: str) -> list[di
     """Return the secrets that a key finds in each kind of response."""
     headers = {"Authorization": key}
     one = (await http.get(f"/api/tenant/{tenant_id}", headers=headers)).json()["tenant"]
-    every = (await http.get("/api/tenant", headers=headers)).json()["tenants"]
-    return [shown(one), *(shown(tenant) for tenant in every if tenant["id"] == tenant_id)]
+    found = [shown(one)]
+    for path in ("/api/tenant", f"/api/tenant/search?name={one['name']}"):
+        answer = await http.get(path, headers=headers)
+        tenants = answer.json()["tenants"] if answer.is_success else []
+        found += [shown(tenant) for tenant in tenants if tenant["id"] == tenant_id]
+    return found
 
 
 @pytest.mark.requirement("core-8-emailConfiguration")
@@ -51,14 +55,16 @@ async def test_only_keys_that_may_change_all_tenants_read_secrets_and_only_with_
         keys = {}
         for name, settings in {
             "tenant": {"tenantId": tenant["id"]},
-            "reader": {"permissions": {"endpoints": {"/api/tenant": ["GET"]}}},
-            "writer": {"permissions": {"endpoints": {"/api/tenant": ["GET", "PATCH"]}}},
+            "reader": {"permissions": {"endpoints": {"/api/tenant": ["GET"], "/api/tenant/search": ["GET"]}}},
+            "writer": {"permissions": {"endpoints": {"/api/tenant": ["GET", "PATCH"], "/api/tenant/search": ["GET"]}}},
         }.items():
             created = await http.post("/api/api-key", json={"apiKey": settings}, headers={"Authorization": MANAGER_KEY})
             keys[name] = created.json()["apiKey"]["key"]
-        assert await found_by(http, keys["writer"], tenant["id"]) == [everything if is_on else {}] * 2
-        assert await found_by(http, keys["tenant"], tenant["id"]) == [{}] * 2
-        assert await found_by(http, keys["reader"], tenant["id"]) == [{}] * 2
+        assert await found_by(http, keys["writer"], tenant["id"]) == [everything if is_on else {}] * 3
+        assert not any(await found_by(http, keys["tenant"], tenant["id"]))
+        assert not any(await found_by(http, keys["reader"], tenant["id"]))
+        patched = await http.patch(f"/api/tenant/{tenant['id']}", json={}, headers={"Authorization": SUPER_KEY})
+        assert shown(patched.json()["tenant"]) == (everything if is_on else {})
         if is_on:
             again = await http.put(
                 f"/api/tenant/{tenant['id']}", json={"tenant": tenant}, headers={"Authorization": SUPER_KEY}

@@ -548,7 +548,9 @@ async def test_invalid_searches_are_refused(tenant_api: httpx.AsyncClient, crite
 
 
 @pytest.mark.requirement("attack-69", "users-2-15")
-@pytest.mark.parametrize("term", ["(a+)+$", r"a\{1,99999\}", ".*.*.*.*x", r"\[", "*" * 300, "a" * 400, "$where", "\\\\"])
+@pytest.mark.parametrize(
+    "term", ["(a+)+$", r"a\{1,99999\}", ".*.*.*.*x", r"\[", "*" * 300, "a" * 400, "$where", "\\\\"]
+)
 async def test_search_term_is_not_a_pattern(tenant_api: httpx.AsyncClient, term: str) -> None:
     await make_user(tenant_api, email="a@example.com", fullName="a" * 200)
     answer = await tenant_api.post("/api/user/search", json={"search": {"queryString": term}})

@@ -9,8 +9,8 @@ import pytest
 
 from identity.domain.entities.entities import FIELDS
 from identity.domain.objects.index_search import read
-from identity.instants import Instant
 from identity.ids import TenantId, new_id
+from identity.instants import Instant
 from identity.operations.entities import entities as entity_operations
 from identity.operations.entities import entity_grants as grant_operations
 from identity.store.cache import ChangeStreamStatus

@@ -16,9 +16,8 @@ from identity.domain.users.users import INDEX_FIELDS, SEARCH_FIELDS
 from identity.ids import TenantId, new_id
 from identity.instants import Instant
 from identity.store import index_search
-from identity.store.index_search import SearchTimeoutError
 from identity.store.cache import ChangeStreamStatus
-from identity.store.mongo import Database
+from identity.store.index_search import SearchTimeoutError
 from identity.store.users import Users
 from identity.store.vault import Vault
 from tests.store.conftest import database_of_its_own

@@ -10,10 +10,12 @@ from identity.domain.providers import external_identities
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.identity_providers import domain_of
 from identity.errors import Invalid, Unauthorized
+from identity.ids import parse_id
 from identity.instants import numeric_date
 from identity.operations.providers.login_trace import LoginTrace
 from identity.services import Services
-from identity.tokens import external_keys, jws
+from identity.tokens import external_keys, id_tokens, jws
+from identity.tokens.jws import VerifiedJwt
 from identity.tokens.signing_keys import SigningKey
 
 _LEEWAY_SECONDS = 60
@@ -32,6 +34,8 @@ async def identify(
     verified = await jws.verify_external(token, functools.partial(_find_key, services, provider))
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
+    if await _is_issued_here(services, verified):
+        raise Unauthorized(log_detail="the token was issued by this service")
     claims, now = verified.claims, numeric_date(call.now)
     if not external_identities.is_storable(claims):
         raise Unauthorized(log_detail="the claims of the token cannot be stored")
@@ -45,6 +49,16 @@ async def identify(
     if provider["domains"] and (identity.email is None or domain_of(identity.email) not in provider["domains"]):
         raise Unauthorized(log_detail="the provider does not manage the domain of the email")
     return identity
+
+
+async def _is_issued_here(services: Services, verified: VerifiedJwt) -> bool:
+    """Return whether this service issued a token, whose key may serve as the key of a provider, too.
+
+    The token of one tenant or application would log in to another one.
+    """
+    tenant_id = parse_id(verified.claims.get("tid"))
+    is_of_tenant = tenant_id is not None and await services.configuration.tenants.find_cached(None, tenant_id)
+    return bool(is_of_tenant) or verified.header.get("typ") == id_tokens.LOGOUT_TYPE
 
 
 async def _find_key(services: Services, provider: Document, header: Mapping[str, object]) -> SigningKey | None:
