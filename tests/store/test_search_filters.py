@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -187,24 +187,23 @@ def holds(query: Query, user: Mapping[str, Any]) -> bool:
         case "term":
             names = (*SEARCH_FIELDS, "uniqueUsername")
             return any(is_equal(user[name], operands[0]) for name in names if name in user)
-    found = list(leaves(user, operands[0].split(".")))
-    match operator:
-        case "equals":
-            return any(is_equal(value, wanted) for value in found for wanted in operands[1:])
-        case "prefix":
-            return any(str(value).lower().startswith(operands[1].lower()) for value in found)
-        case "contains":
-            return any(operands[1].lower() in str(value).lower() for value in found)
-        case "exists":
-            return bool(found)
-        case "range":
-            return any(is_within(value, *operands[1:]) for value in found)
-    raise AssertionError(operator)
+        case _:
+            found = leaves(user, operands[0].split("."))
+            return any(COMPARISONS[operator](value, *operands[1:]) for value in found)
 
 
 def is_within(value: Any, lower: Any, upper: Any, includes_lower: bool, includes_upper: bool) -> bool:
     above = lower is None or value > lower or (includes_lower and value == lower)
     return above and (upper is None or value < upper or (includes_upper and value == upper))
+
+
+COMPARISONS: dict[str, Callable[..., bool]] = {
+    "equals": lambda value, *wanted: any(is_equal(value, each) for each in wanted),
+    "prefix": lambda value, start: str(value).lower().startswith(start.lower()),
+    "contains": lambda value, part: part.lower() in str(value).lower(),
+    "exists": lambda _: True,
+    "range": is_within,
+}
 
 
 # The two syntaxes
@@ -234,19 +233,21 @@ def as_query_string(query: Query) -> str:
             return f"NOT {as_query_string(operands[0])}"
         case "term":
             return spelled(operands[0])
-        case "equals" if len(operands) > 2:
-            return f"{operands[0]}:({' OR '.join(map(spelled, operands[1:]))})"
-        case "equals":
-            return f"{operands[0]}:{spelled(operands[1])}"
-        case "prefix":
-            return f"{operands[0]}:{escaped(operands[1])}*"
-        case "contains":
-            return f"{operands[0]}:*{escaped(operands[1])}*"
         case "exists":
             return f"_exists_:{operands[0]}"
-    name, lower, upper, includes_lower, includes_upper = operands
-    limits = " TO ".join("*" if limit is None else str(limit) for limit in (lower, upper))
-    return f"{name}:{'[' if includes_lower else '{'}{limits}{']' if includes_upper else '}'}"
+        case _:
+            return f"{operands[0]}:{compared(operator, *operands[1:])}"
+
+
+def compared(operator: str, *operands: Any) -> str:
+    """Return what follows the name of a field in a query string."""
+    if operator == "range":
+        lower, upper, includes_lower, includes_upper = operands
+        limits = " TO ".join("*" if limit is None else str(limit) for limit in (lower, upper))
+        return f"{'[' if includes_lower else '{'}{limits}{']' if includes_upper else '}'}"
+    if operator == "equals":
+        return f"({' OR '.join(map(spelled, operands))})" if len(operands) > 1 else spelled(operands[0])
+    return f"{'*' if operator == 'contains' else ''}{escaped(operands[0])}*"
 
 
 def as_document(query: Query) -> dict[str, Any]:
@@ -262,19 +263,19 @@ def as_document(query: Query) -> dict[str, Any]:
             return {"nested": {"path": operands[0], "query": as_document(operands[1])}}
         case "term":
             return {"query_string": {"query": spelled(operands[0])}}
-        case "equals" if len(operands) > 2:
-            return {"terms": {operands[0]: operands[1:]}}
-        case "equals":
-            return {"match": {operands[0]: operands[1]}}
-        case "prefix":
-            return {"prefix": {operands[0]: {"value": operands[1]}}}
-        case "contains":
-            return {"wildcard": {operands[0]: {"value": f"*{escaped(operands[1])}*"}}}
-        case "exists":
-            return {"exists": {"field": operands[0]}}
-    name, lower, upper, includes_lower, includes_upper = operands
-    limits = {"gte" if includes_lower else "gt": lower, "lte" if includes_upper else "lt": upper}
-    return {"range": {name: limits}}
+        case _:
+            return DOCUMENTS[operator](*operands)
+
+
+DOCUMENTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "equals": lambda name, *values: {"terms": {name: values}} if len(values) > 1 else {"match": {name: values[0]}},
+    "prefix": lambda name, start: {"prefix": {name: {"value": start}}},
+    "contains": lambda name, part: {"wildcard": {name: {"value": f"*{escaped(part)}*"}}},
+    "exists": lambda name: {"exists": {"field": name}},
+    "range": lambda name, lower, upper, includes_lower, includes_upper: {
+        "range": {name: {"gte" if includes_lower else "gt": lower, "lte" if includes_upper else "lt": upper}}
+    },
+}
 
 
 def joins_items(query: Query) -> bool:
@@ -352,7 +353,8 @@ async def test_search_finds_no_user_of_another_tenant(users, population) -> None
 
 INDEXED = [
     "email:ann3@example.com", "email:ann12*", "ann3@example.com", "ann12*", 'fullName:"Ann 3"', "id:{user}",
-    "registrations.applicationId:{application}", "registrations.applicationId:{application} AND registrations.roles:admin",
+    "registrations.applicationId:{application}",
+    "registrations.applicationId:{application} AND registrations.roles:admin",
     "memberships.groupId:{group}", "insertInstant:>=2023-11-01", "lastLoginInstant:[now-5d TO *]", "login:ann3*",
     "email:ann3@example.com OR registrations.applicationId:{application}", "NOT active:true AND email:ann3@example.com",
     "phoneNumber:+1303*", "uniqueUsername:bob1*", "username:(bob1 OR bob2)",
