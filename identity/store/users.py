@@ -90,7 +90,7 @@ class Users(IndexSearched):
     indexed = frozenset(
         {
             *("_id", "email", "insertInstant", "lastLoginInstant", "phoneNumber", "private.login"),
-            *("memberships.groupId", "private.usernameKey", "registrations.applicationId"),
+            *("memberships.groupId", "private.usernameKey", "registrations.applicationId", "tenantId"),
         }
     )
     obsolete_indexes = (*IndexSearched.obsolete_indexes, "registrations", "memberships")

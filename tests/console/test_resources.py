@@ -233,6 +233,19 @@ async def test_list_is_searched_sorted_and_paged(admin: Browser, api: httpx.Asyn
         assert (await admin.open(f"/admin/lambdas?{nonsense}")).status_code in {200, 400}
 
 
+async def test_users_are_searched_by_queries(admin: Browser, api: httpx.AsyncClient) -> None:
+    mark = new_id()[:8]
+    for name in (f"{mark}-ann", f"{mark}-bob"):
+        user = {"username": name, "password": "a long password", "encryptionScheme": "salted-hmac-sha256", "factor": 1}
+        await api.post("/api/user", json={"user": user}, headers={"X-FusionAuth-TenantId": DEFAULT_TENANT})
+    found = await admin.open(f"/admin/users?q=username:{mark}*+AND+NOT+username:*bob")
+    assert f"{mark}-ann" in found.text
+    assert f"{mark}-bob" not in found.text
+    refused = await admin.open("/admin/users?q=(ann")
+    assert refused.status_code == 400
+    assert "parenthesis that is not closed" in Page(refused).text
+
+
 async def test_users_are_paged_by_cursor(admin: Browser, api: httpx.AsyncClient) -> None:
     mark = new_id()[:8]
     for number in range(26):
