@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from pymongo import IndexModel, errors
 
 from identity.call import Document
-from identity.domain.objects import search_indexes
+from identity.domain.objects import data_terms, search_indexes
 from identity.domain.objects.index_search import IndexQuery
 from identity.domain.objects.search_expressions import Fields
 from identity.domain.objects.search_indexes import Order
@@ -48,7 +48,8 @@ class IndexSearched(Documents):
 
         They also contain the instant of creation, so that the newest of many documents with a term are read in order.
         """
-        return [*super().indexes(), IndexModel(["tenantId", *_BY_TERM]), IndexModel([*_BY_TERM])]
+        by_data = IndexModel([data_terms.MEMBER, "tenantId"], name="dataTerms")
+        return [*super().indexes(), IndexModel(["tenantId", *_BY_TERM]), IndexModel([*_BY_TERM]), by_data]
 
     async def ensure_indexes(self) -> None:
         """Create missing indexes, and drop those of earlier releases."""

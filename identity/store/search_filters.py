@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bson.regex import Regex
 
+from identity.domain.objects import data_terms
 from identity.domain.objects.search_expressions import (
     All,
     AnyOf,
@@ -68,7 +69,7 @@ def _condition(fields: Fields, condition: Condition) -> dict[str, Any]:
 def is_indexed(fields: Fields, expression: Expression, indexed: frozenset[str]) -> bool:
     """Return whether an index limits the documents that a search examines to about those that it finds.
 
-    `indexed` are the members with an index, apart from the terms.
+    `indexed` are the members with an index, apart from the terms. Custom data may have too many values for an index.
     """
     match expression:
         case All(parts=parts):
@@ -99,7 +100,9 @@ def _equals(fields: Fields, field: Field | None, values: Sequence[Scalar]) -> di
     if field is None:
         return {TERMS: _any_of(values)}
     if field.kind is Kind.DATA:
-        return {field.member: _any_of([*itertools.chain.from_iterable(map(_data_values, values))])}
+        terms = [term for value in values for term in data_terms.of_value(_data_path(field), value)]
+        found = {field.member: _any_of([*itertools.chain.from_iterable(map(_data_values, values))])}
+        return found if field.path else {**_data_terms(terms), **found}
     if field.kind is not Kind.TEXT:
         found = {field.member: _any_of(values)}
     else:
@@ -131,8 +134,19 @@ def _matches(fields: Fields, field: Field | None, pattern: Pattern) -> dict[str,
     if field is None:
         return {TERMS: Regex(_regex(pattern), "s")}
     found = {field.member: Regex(_regex(pattern), "s" if field.kind in _FOLDED else "is")}
+    if field.kind is Kind.DATA and not field.path and isinstance(pattern[0], str):
+        return {**_data_terms([Regex(f"^{re.escape(data_terms.start(_data_path(field), pattern[0]))}", "s")]), **found}
     # Only the terms have an index.
     return {TERMS: Regex(_regex(pattern), "s"), **found} if field.name in fields.termed else found
+
+
+def _data_terms(terms: Sequence[Any]) -> dict[str, Any]:
+    """Return the condition for the objects with one of the terms, and for those without complete ones."""
+    return {data_terms.MEMBER: {"$in": [*terms, data_terms.UNLISTED, None]}}
+
+
+def _data_path(field: Field) -> str:
+    return field.member.removeprefix("data.")
 
 
 def _regex(pattern: Pattern) -> str:

@@ -80,6 +80,8 @@ def make_user(chooser: random.Random, number: int) -> dict[str, Any]:
     company = chooser.choice(COMPANIES)
     user["data"] = {"salary": chooser.randint(0, 9), **({} if company is None else {"company": company})}
     user["data"]["home"] = {"town": chooser.choice(["Ulm", "ulm", "Köln"])}
+    if number % 10 == 0:
+        user["data"]["many"] = list(range(70))
     user["registrations"] = [
         {
             "applicationId": application,
@@ -93,7 +95,10 @@ def make_user(chooser: random.Random, number: int) -> dict[str, Any]:
     user["memberships"] = [
         {"groupId": group, "id": new_id(), "data": {}} for group in chooser.sample(GROUPS, chooser.randint(0, 2))
     ]
-    return rules.with_derived_members(rules.with_unique_username(user))
+    made: dict[str, Any] = rules.with_derived_members(rules.with_unique_username(user))
+    if number % 10 == 1:
+        del made["private"]["dataTerms"]  # as an earlier release stored the user
+    return made
 
 
 # Random queries
@@ -374,6 +379,17 @@ async def test_indexed_fields_are_found_in_an_index(users, population, text) -> 
         assert "COLLSCAN" not in json.dumps(explained["queryPlanner"], default=str), text
         stats = explained["executionStats"]
         assert stats["totalDocsExamined"] <= max(2, 3 * stats["nReturned"]), text
+
+
+@pytest.mark.parametrize("text", ["data.home.town:Bonn", "data.home.town:bo*", "data.company:7 AND data.salary:>3"])
+async def test_values_of_custom_data_are_found_in_an_index(users, population, text) -> None:
+    query = named(text)
+    for scope in ({"tenantId": ONE}, {}):
+        command = {"find": "users", "filter": users._filter(scope, query)}
+        explained = await users._database.motor.command({"explain": command, "verbosity": "executionStats"})
+        stats = explained["executionStats"]
+        # A tenth of the users has no terms, and one has too many values for them.
+        assert stats["totalDocsExamined"] <= (1 if scope else 2) * 200 * 0.4, text
 
 
 def named(text: str, population: list[dict[str, Any]] | None = None) -> IndexQuery:

@@ -1,7 +1,7 @@
 """Rules of entities and of the grants on them.
 
 client id   identifies an entity as an OAuth client
-terms       the lower-case texts that the one-term search matches
+terms       the lower-case texts that a bare term of a search matches
 target      the entity on which a grant gives permissions
 recipient   the user or entity that has the permissions
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from identity.call import Document
+from identity.domain.objects import data_terms
 from identity.domain.objects.search_expressions import Field, Fields, Kind, fields_of
 from identity.errors import FieldError
 from identity.ids import new_secret, parse_id
@@ -50,7 +51,11 @@ def with_derived_members(entity: Document, stored: Document | None) -> Document:
         "clientId": parse_id(client_id) or client_id,
         "clientSecret": str(secret),
         "type": {name: value for name, value in entity.get("type", {}).items() if name == "id"},
-        "private": {**entity.get("private", {}), "terms": terms},
+        "private": {
+            **entity.get("private", {}),
+            "terms": terms,
+            "dataTerms": data_terms.of(entity.get("data", {})),
+        },
     }
 
 

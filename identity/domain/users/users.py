@@ -2,7 +2,7 @@
 
 login id          a value that a user may log in with: the email, the unique username, the phone number
 unique username   the username, with a suffix where the tenant makes usernames unique by itself
-terms             the lower-case texts that the one-term search matches
+terms             the lower-case texts that a bare term of a search matches
 
 Members that no response contains (password, look-up keys, verification reasons) are stored under `private`.
 """
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from identity.call import Document
+from identity.domain.objects import data_terms
 from identity.domain.objects.search_expressions import Field, Fields, Kind, fields_of
 from identity.domain.two_factor import totp
 from identity.errors import FieldError
@@ -255,12 +256,13 @@ def next_version(user: Document, now: Instant) -> Document:
 
 def with_derived_members(user: Document) -> Document:
     """Return the user with current identities and look-up keys; call it before every write."""
-    private = _without(user["private"], {"usernameKey", "login", "terms"})
+    private = _without(user["private"], {"usernameKey", "login", "terms", "dataTerms"})
     if "uniqueUsername" in user:
         private["usernameKey"] = login_key(user["uniqueUsername"])
     if login := primary_login_id(user):
         private["login"] = login_key(login)
     private["terms"] = sorted({user[name].lower() for name in (*SEARCH_FIELDS, "uniqueUsername") if user.get(name)})
+    private["dataTerms"] = data_terms.of(user.get("data", {}))
     registrations = sorted(user["registrations"], key=lambda registration: str(registration["applicationId"]))
     return {**user, "identities": identities(user), "private": private, "registrations": registrations}
 

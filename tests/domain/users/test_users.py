@@ -55,6 +55,7 @@ def test_new_user_document_has_no_plain_password() -> None:
 def test_lookup_keys_are_derived_from_the_user() -> None:
     user = make_user(email="a@example.com", username="Ann", firstName="ANN", lastName="Lee")
     assert user["private"] == {
+        "dataTerms": [],
         "login": "a@example.com",
         "terms": ["a@example.com", "ann", "lee"],
         "usernameKey": "ann",
@@ -62,7 +63,7 @@ def test_lookup_keys_are_derived_from_the_user() -> None:
     renamed = users.with_derived_members(
         users.with_unique_username(users.apply_update(user, user_document(email="b@example.com"), LATER))
     )
-    assert renamed["private"] == {"login": "b@example.com", "terms": ["b@example.com"]}
+    assert renamed["private"] == {"dataTerms": [], "login": "b@example.com", "terms": ["b@example.com"]}
 
 
 @pytest.mark.requirement("users-2-2")
