@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity.app import ADMINISTRATOR_APPLICATION_ID
-from identity.ids import new_id
+from identity.ids import base64url, new_id
 from identity.store import index_search
 from tests import internals
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, checking_client
@@ -308,6 +308,7 @@ UNSUPPORTED_QUERIES = [
     '{"bool": {"must": [' + ",".join(['{"wildcard": {"email": "*a*"}}'] * 65) + "]}}",
     '{"query_string": {"query": "(a"}}', '{"query_string": {"query": 5}}', '{"constant_score": {}}',
     '{"query_string": {"query": "a", "default_operator": "xor"}}', '{"query_string": {"query": "a", "fuzziness": 1}}',
+    '{"\\ud800": 1}', '{"term": {"\\ud800": 1}}',
     '{"match_all": {}, "match_none": {}}', '{"term": {"email": "\\ud800"}}', '{"prefix": {"email": "a\\u0000"}}',
 ]  # fmt: skip
 
@@ -335,6 +336,8 @@ async def test_next_results_continue_a_query(tenant_api) -> None:
         seen += [user["firstName"] for user in answer["users"]]
         criteria = {"nextResults": answer["nextResults"]} if "nextResults" in answer else {}
     assert seen == ["n0", "n1", "n2", "n3", "n4"]
+    forged = base64url(json.dumps({"queryString": "\ud800:x"}).encode())
+    assert codes(await search(tenant_api, nextResults=forged)) == {"[invalid]search.queryString"}
 
 
 @pytest.mark.requirement("users-2.1-10")

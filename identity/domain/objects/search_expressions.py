@@ -41,6 +41,10 @@ _DATA_MEMBER = re.compile(r"[^.$][^.]*(?:\.[^.$][^.]*){0,7}")
 class QueryError(ValueError):
     """A query that is not supported; the message completes "The [search.queryString] …"."""
 
+    def __init__(self, message: str) -> None:
+        """Replace lone surrogates of the query, which no response can contain."""
+        super().__init__(message.encode(errors="replace").decode())
+
 
 class Kind(enum.Enum):
     """How the values of a field are compared."""
