@@ -115,6 +115,8 @@ class Outbound:
     federation: FederationClient
     """The client for identity providers."""
     connector_clients: ConnectorClients
+    lambda_http: HttpClient
+    """The client for requests of lambdas."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

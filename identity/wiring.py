@@ -186,6 +186,7 @@ def _pools_and_clients(config: Config, registry: prometheus_client.CollectorRegi
         "sandbox": Sandbox(config.lambdas),
         "federation": FederationClient(_client_for(config, config.identity_providers), config.identity_providers),
         "connector_clients": ConnectorClients(_client_for(config, config.connectors), config.connectors),
+        "lambda_http": _lambda_http(config),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
         "background_work": BackgroundWork(),
@@ -205,6 +206,7 @@ def _parts(
         services.outbound.http.close,
         services.outbound.federation.close,
         services.outbound.connector_clients.close,
+        services.outbound.lambda_http.close,
         services.tokens.client_keys.close,
         services.runtime.breached_passwords.close,
         services.runtime.sandbox.close,
@@ -270,6 +272,15 @@ def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings
         allowed_networks=settings.allowed_networks,
         max_connections=settings.max_concurrency,
         max_waiting=10 * settings.max_concurrency,
+        user_agent=_USER_AGENT,
+        proxy=config.outbound.proxy,
+    )
+
+
+def _lambda_http(config: Config) -> HttpClient:
+    return HttpClient(
+        allowed_networks=config.lambdas.allowed_networks,
+        max_connections=config.lambdas.fetch_processes,
         user_agent=_USER_AGENT,
         proxy=config.outbound.proxy,
     )

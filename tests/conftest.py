@@ -195,6 +195,7 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
             "IDENTITY__EMAIL__ALLOWED_NETWORKS": '["127.0.0.0/8"]',
             "IDENTITY__EMAIL__PLAINTEXT_AUTH_HOSTS": '["127.0.0.1"]',
             "IDENTITY__CONNECTORS__ALLOWED_NETWORKS": '["127.0.0.0/8", "::1/128"]',
+            "IDENTITY__LAMBDAS__ALLOWED_NETWORKS": '["127.0.0.0/8"]',
             "IDENTITY__CLIENT_KEYS__ALLOWED_NETWORKS": '["127.0.0.0/8", "::1/128"]',
             "IDENTITY__WEBHOOKS__ALLOWED_NETWORKS": '["127.0.0.0/8", "::1/128"]',
             **{f"IDENTITY__{name.upper()}": str(value) for name, value in settings.items()},

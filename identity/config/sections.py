@@ -141,7 +141,7 @@ class Email:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lambdas:
-    """Limits of lambda invocations, and their concurrency."""
+    """Limits of lambda invocations and of the requests that they send, and their concurrency."""
 
     time_limit_ms: int
     memory_limit_bytes: int
@@ -149,6 +149,12 @@ class Lambdas:
     output_limit_bytes: int
     processes: int
     max_waiting: int
+    fetch_processes: int
+    fetch_requests: int
+    fetch_timeout_ms: int
+    fetch_total_ms: int
+    fetch_limit_bytes: int
+    allowed_networks: AllowedNetworks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
-"""The process pool of the sandbox, with a bounded number of processes and of queued callers.
+"""The process pools of the sandbox, with a bounded number of processes and of queued callers.
 
 Processes rather than threads, because a thread cannot be killed and the engine has loops that ignore its time limit.
+Lambdas that use `fetch` or secrets have a pool of their own: those that wait for a slow server do not occupy the
+processes of the others.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,38 +38,89 @@ _QUEUE_SECONDS: Final = 10.0
 
 _EXIT_SECONDS: Final = 2.0
 _FULL: Final = "Too many lambdas at once. Try again."
+_CONNECTED: Final = re.compile(r"\b(?:fetch|secrets)\b")
+
+Answer = Callable[[str], Awaitable[bytes]]
+"""Answers a question of a running lambda: a request, or a secret; both are JSON."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """The result of an invocation as JSON, or a `problem` with its `line`; and its console output."""
+    """The result of an invocation as JSON, or a `problem` with its `line`; and its console output.
+
+    `printed` has the lines in their order, each after the first letter of its event log type: D, E or I.
+    """
 
     result: str | None = None
     problem: str | None = None
     line: int | None = None
-    printed: str = ""
+    printed: Sequence[Sequence[str]] = ()
 
 
 class Sandbox:
-    """Runs JavaScript within the configured limits. Processes start on demand and are reused."""
+    """Runs JavaScript within the configured limits."""
 
     def __init__(self, settings: Lambdas) -> None:
+        self._pool = _Pool(settings, settings.processes, settings.time_limit_ms * _WALL_CLOCK_FACTOR)
+        connected_ms = settings.time_limit_ms * _WALL_CLOCK_FACTOR + settings.fetch_total_ms
+        self._connected_pool = _Pool(settings, settings.fetch_processes, connected_ms)
+
+    async def check(self, source: str, function: str) -> InvocationResult:
+        """Check that the source is valid and defines the function. Raises Unavailable if the queue is full."""
+        request = {"source": source, "function": function, "is_connected": is_connected(source)}
+        return await self._pool.run(request, _answer_nothing)
+
+    async def call(
+        self, source: str, function: str, arguments: bytes, context: bytes, answer: Answer
+    ) -> InvocationResult:
+        """Call the function with a JSON list of arguments and the context; the result is the list after the call.
+
+        `answer` is called for each request and secret of the lambda. Raises Unavailable if the queue is full.
+        """
+        needs_answers = is_connected(source)
+        pool = self._connected_pool if needs_answers else self._pool
+        request = {"source": source, "function": function, "is_connected": needs_answers}
+        return await pool.run({**request, "arguments": arguments.decode(), "context": context.decode()}, answer)
+
+    async def close(self) -> None:
+        """End every process, including busy ones."""
+        await asyncio.gather(self._pool.close(), self._connected_pool.close())
+
+
+def is_connected(source: str) -> bool:
+    """Return whether a source mentions `fetch` or secrets; the others run without a connection to the service."""
+    return _CONNECTED.search(source) is not None
+
+
+async def _answer_nothing(_question: str) -> bytes:
+    raise AssertionError("a source that is only checked has no questions")
+
+
+class _Pool:
+    """Processes that are started on demand and reused."""
+
+    def __init__(self, settings: Lambdas, processes: int, wall_clock_ms: int) -> None:
         self._settings = settings
-        self._slots = asyncio.Semaphore(settings.processes)
+        self._processes = processes
+        self._wall_clock_seconds = wall_clock_ms / 1000
+        self._slots = asyncio.Semaphore(processes)
         self._pending = 0
         self._free: list[_Child] = []
         self._busy: set[_Child] = set()
 
-    async def check(self, source: str, function: str) -> InvocationResult:
-        """Check that the source is valid and defines the function. Raises Unavailable if the queue is full."""
-        return await self._run({"source": source, "function": function})
-
-    async def call(self, source: str, function: str, arguments: bytes) -> InvocationResult:
-        """Call the function with a JSON list of arguments; the result is the list after the call.
-
-        Raises Unavailable if the queue is full.
-        """
-        return await self._run({"source": source, "function": function, "arguments": arguments.decode()})
+    async def run(self, request: Mapping[str, Any], answer: Answer) -> InvocationResult:
+        """Execute a request in the next free process. Raises Unavailable if the queue is full."""
+        if self._pending >= self._processes + self._settings.max_waiting:
+            raise Unavailable(_FULL, log_detail="the sandbox is full")
+        self._pending += 1
+        try:
+            await self._acquire_slot()
+            try:
+                return await self._execute(orjson.dumps(request), answer)
+            finally:
+                self._slots.release()
+        finally:
+            self._pending -= 1
 
     async def close(self) -> None:
         """End every process, including busy ones."""
@@ -75,19 +129,6 @@ class Sandbox:
         free, self._free = self._free, []
         await asyncio.gather(*(child.exit() for child in free))
 
-    async def _run(self, request: Mapping[str, Any]) -> InvocationResult:
-        if self._pending >= self._settings.processes + self._settings.max_waiting:
-            raise Unavailable(_FULL, log_detail="the sandbox is full")
-        self._pending += 1
-        try:
-            await self._acquire_slot()
-            try:
-                return await self._execute(orjson.dumps(request))
-            finally:
-                self._slots.release()
-        finally:
-            self._pending -= 1
-
     async def _acquire_slot(self) -> None:
         try:
             async with asyncio.timeout(_QUEUE_SECONDS):
@@ -95,12 +136,12 @@ class Sandbox:
         except TimeoutError as error:
             raise Unavailable(_FULL, log_detail="the sandbox is busy") from error
 
-    async def _execute(self, request: bytes) -> InvocationResult:
+    async def _execute(self, request: bytes, answer: Answer) -> InvocationResult:
         child = await self._child()
         self._busy.add(child)
         try:
-            async with asyncio.timeout(self._settings.time_limit_ms / 1000 * _WALL_CLOCK_FACTOR):
-                result = await child.execute(request)
+            async with asyncio.timeout(self._wall_clock_seconds):
+                result = await child.execute(request, answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             return self._crashed(await child.exit())
         except TimeoutError:
@@ -149,6 +190,7 @@ class _Child:
             "memory_limit_bytes": settings.memory_limit_bytes,
             "stack_limit_bytes": settings.stack_limit_bytes,
             "output_limit_bytes": settings.output_limit_bytes,
+            "fetch_limit_bytes": settings.fetch_limit_bytes,
         }
         # Standard error is inherited; lambdas cannot write to it.
         process = await asyncio.create_subprocess_exec(
@@ -166,12 +208,19 @@ class _Child:
         """Whether it is running, as far as known."""
         return self._process.returncode is None
 
-    async def execute(self, request: bytes) -> InvocationResult:
-        """Execute a request. Raises IncompleteReadError or ConnectionError if the process ends."""
-        self._in.write(_LENGTH.pack(len(request)) + request)
+    async def execute(self, request: bytes, answer: Answer) -> InvocationResult:
+        """Execute a request. Raises IncompleteReadError or ConnectionError if the process ends, and as `answer`."""
+        await self._send(request)
+        while True:
+            length = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
+            message = orjson.loads(await self._out.readexactly(length))
+            if "question" not in message:
+                return InvocationResult(**message)
+            await self._send(await answer(message["question"]))
+
+    async def _send(self, message: bytes) -> None:
+        self._in.write(_LENGTH.pack(len(message)) + message)
         await self._in.drain()
-        length = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
-        return InvocationResult(**orjson.loads(await self._out.readexactly(length)))
 
     def kill(self) -> None:
         """Kill the process."""

@@ -19,25 +19,32 @@
       return "(a value that cannot be shown)";
     }
   }
-  function print_() {
+  // Each line is preceded by the first letter of its event log type, and followed by a record separator.
+  function print_(type, values) {
     if (printed.length > limit) return;
-    let line = "";
-    for (let i = 0; i < arguments.length; i++) line += (i ? " " : "") + format_(arguments[i]);
-    printed += line + "\n";
+    let line = type;
+    for (let i = 0; i < values.length; i++) line += (i ? " " : "") + format_(values[i]);
+    printed += line + "\x1e";
   }
+  function debug_() { print_("D", arguments); }
+  function error_() { print_("E", arguments); }
+  function info_() { print_("I", arguments); }
   function describe_(error) {
     const stack = error !== null && typeof error === "object" ? error.stack : undefined;
     return text(error) + (typeof stack === "string" ? "\n" + stack : "");
   }
-  globalThis.console = {debug: print_, error: print_, info: print_, log: print_, warn: print_};
-  return function sandbox_(source, json) {
+  globalThis.console = {debug: debug_, error: error_, info: info_, log: info_, warn: info_};
+  return function sandbox_(source, json, contextJson, services) {
     if (source === undefined) return concat_(printed);
     try {
       const lambda = evaluate(source);
       if (typeof lambda !== "function") return "?";
       if (json === undefined) return "=";
-      const given = parse(json);
+      const given = parse(json), count = given.length, context = parse(contextJson);
+      if (services !== undefined) context.services = services;
+      given[count] = context;
       apply(lambda, undefined, given);
+      given.length = count;
       return concat_("=", stringify(given));
     } catch (error) {
       return concat_("!", describe_(error));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from identity.config.sections import Lambdas
+from identity.config.sections import AllowedNetworks, Lambdas
 from identity.errors import Unavailable
 from identity.sandbox import pool
 from identity.sandbox.pool import InvocationResult, Sandbox
@@ -23,6 +24,12 @@ LIMITS = Lambdas(
     output_limit_bytes=20_000,
     processes=2,
     max_waiting=100,
+    fetch_processes=2,
+    fetch_requests=3,
+    fetch_timeout_ms=2000,
+    fetch_total_ms=2000,
+    fetch_limit_bytes=1000,
+    allowed_networks=AllowedNetworks((), "lambdas.allowed_networks"),
 )
 
 
@@ -38,10 +45,26 @@ async def sandbox():
     await running.close()
 
 
-async def call(sandbox: Sandbox, statements: str, *arguments: Any) -> InvocationResult:
+async def call(
+    sandbox: Sandbox, statements: str, *arguments: Any, answer: pool.Answer | None = None
+) -> InvocationResult:
     """Run these statements as `f`, whose first argument is `it`."""
     given = json.dumps(arguments or ({"a": 1},)).encode()
-    return await sandbox.call(f"function f(it, other) {{ {statements} }}", "f", given)
+    return await run(sandbox, f"function f(it, other) {{ {statements} }}", given, answer)
+
+
+async def run(sandbox: Sandbox, source: str, arguments: bytes, answer: pool.Answer | None = None) -> InvocationResult:
+    """Run the function `f` of a source."""
+    return await sandbox.call(source, "f", arguments, b"{}", answer or unexpected_question)
+
+
+async def unexpected_question(question: str) -> bytes:
+    raise AssertionError(question)
+
+
+def printed(outcome: InvocationResult) -> list[str]:
+    """The lines of the console output."""
+    return [line for _, line in outcome.printed]
 
 
 def value_of(outcome: InvocationResult) -> Any:
@@ -54,7 +77,7 @@ def value_of(outcome: InvocationResult) -> Any:
 async def test_arguments_go_in_and_come_back_changed(sandbox):
     outcome = await call(sandbox, "it.b = it.a + 1; other.push('ü')", {"a": 1}, ["x"])
     assert json.loads(outcome.result) == [{"a": 1, "b": 2}, ["x", "ü"]]
-    assert (outcome.problem, outcome.line, outcome.printed) == (None, None, "")
+    assert (outcome.problem, outcome.line, outcome.printed) == (None, None, [])
 
 
 @pytest.mark.parametrize(
@@ -68,8 +91,8 @@ async def test_arguments_go_in_and_come_back_changed(sandbox):
     ],
 )
 async def test_modern_javascript_defines_the_function_in_any_way(sandbox, source):
-    assert value_of(await sandbox.call(source, "f", b"[{}]")) == {"done": 1}
-    assert await sandbox.check(source, "f") == InvocationResult()
+    assert value_of(await run(sandbox, source, b"[{}]")) == {"done": 1}
+    assert await sandbox.check(source, "f") == InvocationResult(printed=[])
 
 
 async def test_console_output_is_returned_line_by_line(sandbox):
@@ -79,7 +102,7 @@ async def test_console_output_is_returned_line_by_line(sandbox):
         "console.error(Symbol('s')); const round = {}; round.round = round; console.debug(round);"
         "console.log('\\ud800')",
     )
-    assert outcome.printed.splitlines() == [
+    assert printed(outcome) == [
         'one 2 {"a":[null]}',
         "undefined",
         "() => 1",
@@ -91,7 +114,7 @@ async def test_console_output_is_returned_line_by_line(sandbox):
 
 async def test_console_survives_a_failure(sandbox):
     outcome = await call(sandbox, "console.log('before'); null.x")
-    assert outcome.printed == "before\n"
+    assert printed(outcome) == ["before"]
     assert outcome.problem == "TypeError: cannot read property 'x' of null\n    at f (<input>:1:47)"
 
 
@@ -208,11 +231,11 @@ async def test_attack_memory_is_limited(sandbox, statements):
 @pytest.mark.requirement("core-18-lambdas-24")
 async def test_attack_huge_output_is_refused_and_what_is_printed_is_cut(sandbox):
     outcome = await call(sandbox, "it.x = 'x'.repeat(20000)")
-    assert outcome == InvocationResult(problem="more than 20000 bytes came back")
+    assert outcome == InvocationResult(problem="more than 20000 bytes came back", printed=[])
     assert value_of(await call(sandbox, "it.x = 'x'.repeat(19000)"))["x"] == "x" * 19_000
     outcome = await call(sandbox, "for (let i = 0; i < 2000; i++) console.log('x'.repeat(100))")
     assert value_of(outcome) == {"a": 1}
-    assert len(outcome.printed) == 20_000
+    assert sum(len(letter + line) for letter, line in outcome.printed) + len(outcome.printed) == 20_001
 
 
 @pytest.mark.requirement("core-18-lambdas-26")
@@ -249,7 +272,7 @@ async def test_attack_changed_built_ins_do_not_affect_the_prelude(sandbox):
         "Array.prototype.join = () => '=[5]'; String.prototype.toWellFormed = null;"
         "Object.prototype.polluted = 1; Array.prototype[0] = 'x'; String = eval = null; function f(it) { it.b = 2 }"
     )
-    assert value_of(await sandbox.call(source, "f", b'[{"a":1}]')) == {"a": 1, "b": 2}
+    assert value_of(await run(sandbox, source, b'[{"a":1}]')) == {"a": 1, "b": 2}
     assert value_of(await call(sandbox, "it.seen = [typeof JSON.parse, typeof console, 'polluted' in {}]"))["seen"] == [
         "function", "object", False,
     ]  # fmt: skip
@@ -269,10 +292,55 @@ async def test_invocations_share_no_state(sandbox):
 @pytest.mark.requirement("core-18-lambdas-25")
 @pytest.mark.parametrize(
     "name",
-    ["require", "process", "std", "os", "fetch", "XMLHttpRequest", "setTimeout", "Java", "Deno", "load", "print"],
+    ["require", "process", "std", "os", "XMLHttpRequest", "setTimeout", "Java", "Deno", "load", "print"],
 )
 async def test_sandbox_has_no_host_apis(sandbox, name):
     assert value_of(await call(sandbox, f"it.type = typeof {name}"))["type"] == "undefined"
+
+
+async def test_fetch_is_only_defined_for_lambdas_that_mention_it(sandbox):
+    assert value_of(await call(sandbox, "it.type = typeof globalThis['fet' + 'ch']"))["type"] == "undefined"
+    assert value_of(await call(sandbox, "it.type = typeof fetch"))["type"] == "function"
+
+
+async def test_64_invocations_each_get_the_answers_to_their_own_questions(sandbox):
+    async def echo(question: str) -> bytes:
+        await asyncio.sleep(0)
+        return json.dumps({"status": 200, "headers": {}, "body": json.loads(question)["fetch"]["url"]}).encode()
+
+    statements = "it.seen = [1, 2].map(i => fetch(it.n + '-' + i).body)"
+    outcomes = await asyncio.gather(*(call(sandbox, statements, {"n": n}, answer=echo) for n in range(64)))
+    assert [value_of(outcome)["seen"] for outcome in outcomes] == [[f"{n}-1", f"{n}-2"] for n in range(64)]
+
+
+async def test_lambdas_that_wait_for_a_response_do_not_hold_up_others(sandbox):
+    answered = asyncio.Event()
+
+    async def slow(_question: str) -> bytes:
+        await answered.wait()
+        return b'{"error": "late"}'
+
+    waiting = [asyncio.ensure_future(call(sandbox, "fetch('a')", answer=slow)) for _ in range(5)]
+    while len(sandbox._connected_pool._busy) < LIMITS.fetch_processes:
+        await asyncio.sleep(0)
+    assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
+    answered.set()
+    assert {(await running).problem.partition("\n")[0] for running in waiting} == {"Error: late"}
+
+
+async def test_attack_endless_work_between_requests_ends_the_process(sandbox):
+    outcome = await call(sandbox, "for (;;); fetch('a')")
+    assert outcome.problem == "it took more than 200 ms of processor time"
+    assert value_of(await call(sandbox, "it.b = 2 // fetch\n")) == {"a": 1, "b": 2}
+
+
+async def test_question_that_cannot_be_answered_does_not_leave_its_process_to_others(sandbox):
+    async def fail(_question: str) -> bytes:
+        raise ConnectionAbortedError
+
+    with contextlib.suppress(ConnectionAbortedError):
+        await call(sandbox, "fetch('a')", answer=fail)
+    assert value_of(await call(sandbox, "it.b = 2 // fetch\n")) == {"a": 1, "b": 2}
 
 
 async def test_modules_cannot_be_imported_and_promises_do_not_run_on(sandbox):
@@ -285,7 +353,7 @@ async def test_modules_cannot_be_imported_and_promises_do_not_run_on(sandbox):
 @pytest.mark.requirement("core-18-lambdas-25")
 async def test_child_has_no_environment_and_no_open_files(sandbox):
     await call(sandbox, "")
-    (child,) = sandbox._free[-1:]
+    (child,) = sandbox._pool._free[-1:]
     pid = child._process.pid
     about = Path(f"/proc/{pid}")
     assert not (about / "environ").read_bytes().replace(b"\0", b"").replace(b"LC_CTYPE=C.UTF-8", b"")
@@ -301,7 +369,7 @@ async def test_child_has_no_environment_and_no_open_files(sandbox):
 async def test_64_invocations_at_once_each_get_their_own_answer(sandbox):
     outcomes = await asyncio.gather(*(call(sandbox, "it.twice = 2 * it.n", {"n": n}) for n in range(64)))
     assert [value_of(outcome) for outcome in outcomes] == [{"n": n, "twice": 2 * n} for n in range(64)]
-    assert len(sandbox._free) <= LIMITS.processes
+    assert len(sandbox._pool._free) <= LIMITS.processes
 
 
 @pytest.mark.requirement("core-18-lambdas-27")
@@ -340,7 +408,7 @@ async def test_long_queueing_is_rejected(monkeypatch):
     monkeypatch.setattr(pool, "_QUEUE_SECONDS", 0.01)
     sandbox = Sandbox(limits(processes=1, time_limit_ms=60_000))
     running = asyncio.ensure_future(call(sandbox, "for (;;);"))
-    while not sandbox._busy:
+    while not sandbox._pool._busy:
         await asyncio.sleep(0)
     with pytest.raises(Unavailable):
         await call(sandbox, "")
@@ -367,8 +435,8 @@ async def test_a_process_that_was_killed_is_replaced():
     sandbox = Sandbox(limits(processes=1))
     try:
         await call(sandbox, "")
-        os.kill(sandbox._free[0]._process.pid, signal.SIGKILL)
-        await sandbox._free[0]._process.wait()
+        os.kill(sandbox._pool._free[0]._process.pid, signal.SIGKILL)
+        await sandbox._pool._free[0]._process.wait()
         assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     finally:
         await sandbox.close()
@@ -378,9 +446,9 @@ async def test_a_process_that_dies_at_work_fails_one_invocation():
     sandbox = Sandbox(limits(processes=1, time_limit_ms=60_000))
     try:
         await call(sandbox, "")
-        pid = sandbox._free[0]._process.pid
+        pid = sandbox._pool._free[0]._process.pid
         running = asyncio.ensure_future(call(sandbox, "for (;;);"))
-        while not sandbox._busy:
+        while not sandbox._pool._busy:
             await asyncio.sleep(0)
         os.kill(pid, signal.SIGKILL)
         assert await running == InvocationResult(problem="the engine was ended")
@@ -393,7 +461,7 @@ async def test_suspended_process_is_killed():
     sandbox = Sandbox(limits(processes=1, time_limit_ms=100))
     try:
         await call(sandbox, "")
-        os.kill(sandbox._free[0]._process.pid, signal.SIGSTOP)
+        os.kill(sandbox._pool._free[0]._process.pid, signal.SIGSTOP)
         assert await call(sandbox, "it.b = 2") == InvocationResult(problem="the engine was ended")
     finally:
         await sandbox.close()
@@ -404,7 +472,7 @@ async def test_cancelled_call_kills_its_process():
     sandbox = Sandbox(limits(processes=1))
     try:
         running = asyncio.ensure_future(call(sandbox, "it.mine = 1"))
-        while not sandbox._busy:
+        while not sandbox._pool._busy:
             await asyncio.sleep(0)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -417,9 +485,9 @@ async def test_cancelled_call_kills_its_process():
 async def test_closing_ends_every_process():
     sandbox = Sandbox(limits(processes=2, time_limit_ms=60_000))
     await asyncio.gather(call(sandbox, ""), call(sandbox, ""))
-    processes = [child._process for child in sandbox._free]
+    processes = [child._process for child in sandbox._pool._free]
     running = asyncio.ensure_future(call(sandbox, "for (;;);"))
-    while not sandbox._busy:
+    while not sandbox._pool._busy:
         await asyncio.sleep(0)
     await sandbox.close()
     assert (await running).problem == "the engine was ended"
@@ -429,7 +497,7 @@ async def test_closing_ends_every_process():
 async def test_process_that_does_not_exit_is_killed():
     sandbox = Sandbox(limits(processes=1))
     await call(sandbox, "")
-    process = sandbox._free[0]._process
+    process = sandbox._pool._free[0]._process
     os.kill(process.pid, signal.SIGSTOP)
     await sandbox.close()
     assert process.returncode == -signal.SIGKILL

@@ -156,6 +156,5 @@ _SAMPLES: Final[Mapping[str, Sequence[Any]]] = load_yaml(__file__, "lambda_sampl
 
 
 def sample_arguments(kind: str) -> list[Any]:
-    """Return example arguments of a lambda type; empty objects for a type that this service does not call."""
-    found = _SAMPLES.get(kind) or _SAMPLES.get(FUNCTIONS[kind], ({}, {}, {}, {}))
-    return copy.deepcopy(list(found))
+    """Return example arguments of a lambda type, of which the last one is the context."""
+    return copy.deepcopy(list(_SAMPLES.get(kind) or _SAMPLES[FUNCTIONS[kind]]))

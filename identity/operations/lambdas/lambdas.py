@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import orjson
 
@@ -16,7 +16,9 @@ from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects.resource_definition import Resource, SearchRules
 from identity.errors import Duplicate, FieldError, Invalid, LambdaFailed
 from identity.operations.groups import administrators
+from identity.operations.lambdas.lambda_connection import LambdaConnection
 from identity.operations.objects import crud, event_logs, references
+from identity.sandbox.pool import InvocationResult
 from identity.services import Services
 
 
@@ -94,26 +96,50 @@ async def is_of_type(services: Services, lambda_id: str, kind: str) -> bool:
     return found is not None and found["type"] == kind
 
 
-async def invoke(services: Services, call: Call, lambda_id: str, kind: str, *arguments: Any) -> list[Any]:
+async def invoke(
+    services: Services,
+    call: Call,
+    lambda_id: str,
+    kind: str,
+    *arguments: Any,
+    context: Document | None = None,
+) -> list[Any]:
     """Run a lambda and return its arguments (JSON values) as the function modified them.
 
-    Their JSON types do not change: an object remains an object. Without such a lambda of the type, the arguments are
-    returned unchanged. Raises LambdaFailed after writing to the event log, and Unavailable if too many are queued.
+    Their JSON types do not change: an object remains an object. `context` is the last argument of the function, which
+    it cannot change. Without such a lambda of the type, the arguments are returned unchanged. Raises LambdaFailed after
+    writing to the event log, and Unavailable if too many are queued.
     """
     lambda_ = await services.configuration.lambdas.find_cached(None, lambda_id)
     if lambda_ is None or lambda_["type"] != kind:
         return list(arguments)
-    outcome = await services.runtime.sandbox.call(
-        lambda_["body"], lambda_rules.FUNCTIONS[kind], orjson.dumps(arguments)
-    )
-    if lambda_["debug"] and outcome.printed:
-        await event_logs.record(services, call, "Debug", f"{_describe(lambda_)} printed:\n{outcome.printed}")
+    connection = LambdaConnection(services)
+    outcome = await _run(services, kind, lambda_["body"], arguments, context, connection)
+    for type_ in get_args(event_logs.Kind):
+        lines = [text for letter, text in outcome.printed if letter == type_[0]]
+        if lines and (type_ != "Debug" or lambda_["debug"]):
+            text = connection.masked("\n".join(lines))
+            await event_logs.record(services, call, type_, f"{_describe(lambda_)} printed:\n{text}")
     if outcome.result is None:
-        raise await failure(services, call, lambda_, outcome.problem or "nothing was returned")
+        problem = connection.masked(outcome.problem or "nothing was returned")
+        raise await failure(services, call, lambda_, problem)
     try:
         return lambda_rules.returned(outcome.result, arguments)
     except lambda_rules.ReturnedError as error:
         raise await failure(services, call, lambda_, str(error)) from error
+
+
+async def _run(
+    services: Services,
+    kind: str,
+    body: str,
+    arguments: Sequence[Any],
+    context: Document | None,
+    connection: LambdaConnection,
+) -> InvocationResult:
+    function = lambda_rules.FUNCTIONS[kind]
+    given = orjson.dumps(arguments), orjson.dumps(context or {})
+    return await services.runtime.sandbox.call(body, function, *given, connection.answer)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,16 +153,28 @@ class TrialRun:
 
 
 async def try_out(services: Services, kind: str, body: str, arguments: list[Any] | None) -> TrialRun:
-    """Run a body on arguments, or on examples of its type. Raises Unavailable if too many are queued."""
-    given = lambda_rules.sample_arguments(kind) if arguments is None else arguments
-    outcome = await services.runtime.sandbox.call(body, lambda_rules.FUNCTIONS[kind], orjson.dumps(given))
+    """Run a body on arguments, or on examples of its type. Raises Unavailable if too many are queued.
+
+    After the arguments comes the context, which may be absent. Requests of the body are sent.
+    """
+    sample = lambda_rules.sample_arguments(kind)
+    given, rest = (
+        (sample if arguments is None else arguments)[: len(sample) - 1],
+        (arguments or sample)[len(sample) - 1 :],
+    )
+    context = rest[0] if rest else {}
+    connection = LambdaConnection(services)
+    outcome = await _run(services, kind, body, given, context if isinstance(context, dict) else {}, connection)
+    printed = connection.masked("".join(f"{text}\n" for _, text in outcome.printed))
+    shown = [*given, context]
     if outcome.result is None:
         location = "" if outcome.line is None else f" (line {outcome.line})"
-        return TrialRun(given, None, f"{outcome.problem or 'Nothing was returned.'}{location}", outcome.printed)
+        problem = connection.masked(outcome.problem or "Nothing was returned.")
+        return TrialRun(shown, None, f"{problem}{location}", printed)
     try:
-        return TrialRun(given, lambda_rules.returned(outcome.result, given), "", outcome.printed)
+        return TrialRun(shown, lambda_rules.returned(connection.masked(outcome.result), given), "", printed)
     except lambda_rules.ReturnedError as error:
-        return TrialRun(given, None, f"The result cannot be used: {error}.", outcome.printed)
+        return TrialRun(shown, None, f"The result cannot be used: {error}.", printed)
 
 
 async def log_failure(services: Services, call: Call, lambda_id: str, reason: str) -> LambdaFailed:

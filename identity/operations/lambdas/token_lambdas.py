@@ -13,7 +13,7 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.users import registrations, users
-from identity.errors import InvalidTarget
+from identity.errors import InvalidTarget, LambdaFailed
 from identity.operations.groups import group_roles
 from identity.operations.lambdas import lambdas
 from identity.services import Services
@@ -25,7 +25,7 @@ _CLIENT_LAMBDA: Final = "clientCredentialsAccessTokenPopulateLambdaId"
 
 
 async def access_token(services: Services, call: Call, login: TokenContext, *, ttl: int | None = None) -> IssuedToken:
-    """Issue an access token with group roles, populated by the application's lambda. Raises LambdaFailed."""
+    """Issue an access token with group roles, populated by the application's lambda."""
     login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "accessTokenPopulateId")
     issued = await services.tokens.issuer.access_token(login, call.now, ttl=ttl, populate=populate)
@@ -38,7 +38,7 @@ async def access_token(services: Services, call: Call, login: TokenContext, *, t
 async def id_token(
     services: Services, call: Call, login: TokenContext, *, access_token: str | None = None, code: str | None = None
 ) -> IssuedToken:
-    """Issue an ID token, populated by the application's lambda. Raises LambdaFailed."""
+    """Issue an ID token, populated by the application's lambda."""
     login = await _with_group_roles(services, login)
     populate = _populate(services, call, login, "idTokenPopulateId")
     return await services.tokens.issuer.id_token(
@@ -93,12 +93,20 @@ async def _with_group_roles(services: Services, login: TokenContext) -> TokenCon
 
 def _populate(services: Services, call: Call, login: TokenContext, member: str) -> Populate | None:
     lambda_id = login.application["lambdaConfiguration"].get(member)
-    if lambda_id is None:
-        return None
-    user_arguments = _user_arguments(login.user, login.application)
-    return functools.partial(
-        _populate_claims, services, call, lambda_id, "JWTPopulate", lambda_rules.USER_TOKEN_CLAIMS, given=user_arguments
-    )
+    return None if lambda_id is None else functools.partial(_populate_user_token, services, call, lambda_id, login)
+
+
+async def _populate_user_token(
+    services: Services, call: Call, lambda_id: str, login: TokenContext, claims: Document
+) -> Document:
+    """Return the claims of a user's token as the lambda populates them; as they are if it fails, as published."""
+    given, context = _user_arguments(login.user, login.application), {"scopes": list(login.scopes)}
+    try:
+        return await _populate_claims(
+            services, call, lambda_id, "JWTPopulate", lambda_rules.USER_TOKEN_CLAIMS, claims, given, context
+        )
+    except LambdaFailed:  # the event log has the reason
+        return claims
 
 
 async def _populate_claims(
@@ -109,8 +117,9 @@ async def _populate_claims(
     reserved: Collection[str],
     claims: Document,
     given: Sequence[Any],
+    context: Document | None = None,
 ) -> Document:
-    returned, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given)
+    returned, *_ = await lambdas.invoke(services, call, lambda_id, kind, claims, *given, context=context)
     populated = lambda_rules.populated(claims, returned, reserved)
     if access_tokens.is_entity_token(populated) and not access_tokens.is_entity_token(claims):
         raise await lambdas.log_failure(
