@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import urllib.parse
 from typing import Any
@@ -19,7 +20,7 @@ from tests.api.test_user_consents import birth_date
 from tests.conftest import checking_client
 from tests.hosted.signing_up import alike, an_email, found, offer, press
 from tests.hosted.steps import mailing
-from tests.oauth2.test_lambdas import hook
+from tests.oauth2.test_lambdas import hook, lambda_log
 from tests.relying_party import PASSWORD, RelyingParty, page, response
 
 Document = dict[str, Any]
@@ -245,9 +246,81 @@ async def test_too_young_user_cannot_give_a_consent(rp, browser):
     assert await consents_of(rp, user) == []
 
 
+@pytest.mark.requirement("core-18-lambdas-33")
+async def test_lambda_validates_each_step_with_the_answers_so_far(rp, browser):
+    statements = (
+        "if (form.step === 1 && user.email.startsWith('no'))"
+        " result.errors.generalErrors = [{code: '[no]', message: 'Not you'}];"
+        "if (form.step === 2 && user.data.color === 'red')"
+        " result.errors.fieldErrors['user.data.color'] = [{code: '[ugly]user.data.color', message: 'Not red'}];"
+        "if (form.step === 3 && user.firstName !== 'Grace')"
+        " result.errors.fieldErrors['user.firstName'] = [{code: '[no]user.firstName', message: 'Not that name'}];"
+    )
+    await hook(rp, "selfServiceRegistrationValidationId", statements)
+    color = await make_field(rp.api)
+    await offer_form(rp, [EMAIL, SECRET], [color["id"]], [FIRST_NAME])
+    email = an_email()
+    refused = await step(browser, await open_form(rp, browser), **{"user.email": f"no{email}"}, **LOGIN)
+    assert "Not you" in page(refused).text
+    assert "1 / 3" in page(refused).text
+    second = await step(browser, refused, **{"user.email": email}, **LOGIN)
+    refused = await step(browser, second, **{"user.data.color": "red"})
+    assert "Not red" in page(refused).text
+    assert "2 / 3" in page(refused).text
+    third = await step(browser, refused, **{"user.data.color": "blue"})
+    refused = await step(browser, third, **{"user.firstName": "Ada"})
+    assert "Not that name" in page(refused).text
+    assert "3 / 3" in page(refused).text
+    assert await found(rp, email=email) is None
+    response(await step(browser, refused, **{"user.firstName": "Grace"}))
+    assert await found(rp, email=email) is not None
+
+
+@pytest.mark.requirement("core-18-lambdas-33")
+async def test_lambda_gets_the_form_and_the_fields_of_the_step_but_no_password(rp, browser, service):
+    made = await hook(
+        rp,
+        "selfServiceRegistrationValidationId",
+        "const {step, stepIndex, totalSteps, fields} = form;"
+        "console.info(JSON.stringify({step, stepIndex, totalSteps, form: form.form.name,"
+        " fields: fields.map(field => field.key), application: [form.applicationId, context.applicationId],"
+        " user: [user.email, user.password, user.data, registration.applicationId]}))",
+    )
+    color = await make_field(rp.api)
+    form = await offer_form(rp, [EMAIL, SECRET], [color["id"]])
+    email = an_email()
+    second = await step(browser, await open_form(rp, browser), **{"user.email": email}, **LOGIN)
+    response(await step(browser, second, **{"user.data.color": "blue"}))
+    seen = [json.loads(text.partition("printed:\n")[2]) for _, text in await lambda_log(service, made)]
+    common = {"totalSteps": 2, "form": form["name"], "application": [rp.client_id, rp.client_id]}
+    assert seen == [
+        {
+            **common,
+            "step": 1,
+            "stepIndex": 0,
+            "fields": ["user.email", "user.password"],
+            "user": [email, None, {}, rp.client_id],
+        },
+        {
+            **common,
+            "step": 2,
+            "stepIndex": 1,
+            "fields": ["user.data.color"],
+            "user": [email, None, {"color": "blue"}, rp.client_id],
+        },
+    ]
+
+
+async def test_failing_lambda_ends_the_registration_at_its_step(rp, browser):
+    await hook(rp, "selfServiceRegistrationValidationId", "user.data.missing.member")
+    await offer_form(rp, [EMAIL, SECRET], [FIRST_NAME])
+    refused = await press(browser, await open_form(rp, browser), **{"user.email": an_email()}, **LOGIN)
+    assert response(refused)["error"] == "server_error"
+
+
 async def test_lambda_refuses_the_last_step_and_the_answers_stay(rp, browser):
     error = "result.errors.fieldErrors = {'user.data.color': [{code: '[ugly]user.data.color', message: 'Not red'}]}"
-    statements = f"if (user.data.color === 'red') {error}"
+    statements = f"if (form.step === form.totalSteps && user.data.color === 'red') {error}"
     await hook(rp, "selfServiceRegistrationValidationId", statements)
     color = await make_field(rp.api)
     await offer_form(rp, [EMAIL, SECRET], [color["id"]], [FIRST_NAME])

@@ -28,7 +28,7 @@ MEMBERS = {
     "userinfoPopulateId": ("UserInfoPopulate", "userInfo, user, registration, jwt, context"),
     "selfServiceRegistrationValidationId": (
         "SelfServiceRegistrationValidation",
-        "result, user, registration, context",
+        "result, user, registration, form, context",
     ),
     "loginValidationId": ("LoginValidation", "result, user, registration, context"),
 }
@@ -488,7 +488,10 @@ async def test_registration_lambda_returns_errors(rp, service):
 
     async def asked() -> Any:
         application = await services.configuration.applications.get(call.tenant_id, rp.client_id)
-        return await login_validation_lambdas.registration_errors(services, call, application, user, registration)
+        form_context = rules.form_context(None, [], 1, 1)
+        return await login_validation_lambdas.registration_errors(
+            services, call, application, user, registration, form_context
+        )
 
     assert await asked() == ((), ())
     await hook(

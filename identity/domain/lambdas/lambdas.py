@@ -75,6 +75,17 @@ def fresh_result() -> Document:
     return {"errors": {"fieldErrors": {}, "generalErrors": []}}
 
 
+def form_context(form: Document | None, fields: Sequence[Document], step: int, total_steps: int) -> Document:
+    """What a validation of self-service registration gets to know of the submitted step; one page has one step."""
+    return {
+        "fields": list(fields),
+        "form": form,
+        "step": step,
+        "stepIndex": step - 1,
+        "totalSteps": total_steps,
+    }
+
+
 def errors_of(result: Document) -> tuple[list[FieldError], list[GeneralError]]:
     """The errors that a validation added to its first argument. Raises ReturnedError."""
     errors = _member(result, "errors", dict)

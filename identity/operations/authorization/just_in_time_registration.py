@@ -14,6 +14,7 @@ from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.forms import field_values, form_requests
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.users import registrations as registration_rules
 from identity.domain.users import self_registration
 from identity.domain.users import users as user_rules
@@ -26,7 +27,7 @@ from identity.errors import (
 )
 from identity.events.changes import Change
 from identity.operations.clients.clients import Client
-from identity.operations.forms import form_consents, missing_answers
+from identity.operations.forms import form_consents, forms, missing_answers
 from identity.operations.forms.form_consents import GivenConsent
 from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.login_transactions import login_transactions
@@ -144,6 +145,8 @@ async def _attempt(
     else:
         user = {**stored, **_read_fields(services, missing.fields, form)}
         changed, consents = {"user": user, "registration": registration}, []
+    if found is None:
+        await _require_approved(services, call, client, changed, missing)
     user = await _write(services, call, client, stored, changed["user"], changed["registration"])
     return user, found is None, consents
 
@@ -201,9 +204,7 @@ async def _write(
         after_commit += user_events.after_update(stored, user, new_password=False)
     original = user_rules.find_registration(stored, client.client_id)
     if registration != original:
-        if original is None:
-            await _require_approved(services, call, client, user, registration)
-        else:
+        if original is not None:
             registration = {**registration, "lastUpdateInstant": call.now}
         user = user_rules.with_derived_members(registration_rules.with_registration(user, registration))
         kind = "user.registration.create" if original is None else "user.registration.update"
@@ -223,11 +224,15 @@ async def _write(
 
 
 async def _require_approved(
-    services: Services, call: Call, client: Client, user: Document, registration: Document
+    services: Services, call: Call, client: Client, changed: Document, missing: Missing
 ) -> None:
     """Run the validation lambda of self-service registration, which a login must not bypass. Raises LoginPrevented."""
+    application, user = client.application, user_rules.with_derived_members(changed["user"])
+    form_id = application["registrationConfiguration"].get("formId")
+    form = await forms.find(services, form_id) if self_registration.uses_form(application) else None
+    context = lambda_rules.form_context(form, missing.form_fields, 1, 1)
     fields, general = await login_validation_lambdas.registration_errors(
-        services, call, client.application, user, registration
+        services, call, application, user, changed["registration"], context
     )
     if fields or general:
         raise LoginPrevented("", fields, general)

@@ -29,20 +29,32 @@ async def require_login(
         return
     registration = None if application is None else users.find_registration(user, application["id"])
     context = _context(call, application, authenticationType=authentication_type)
-    fields, general = await _errors(services, call, lambda_id, "LoginValidation", user, registration, context)
+    fields, general = await _errors(services, call, lambda_id, "LoginValidation", user, registration, context=context)
     if fields or general:
         raise LoginPrevented(lambda_id, fields, general)
 
 
+def validates_registrations(application: Document) -> bool:
+    """Return whether the application has a lambda that validates registrations."""
+    return application["lambdaConfiguration"].get("selfServiceRegistrationValidationId") is not None
+
+
 async def registration_errors(
-    services: Services, call: Call, application: Document, user: Document, registration: Document
+    services: Services,
+    call: Call,
+    application: Document,
+    user: Document,
+    registration: Document,
+    form_context: Document,
 ) -> Errors:
-    """The errors of the application's lambda about a self-service registration. Raises LambdaFailed."""
+    """The errors of the application's lambda about a step of a self-service registration. Raises LambdaFailed."""
     lambda_id = application["lambdaConfiguration"].get("selfServiceRegistrationValidationId")
     if lambda_id is None:
         return (), ()
-    kind = "SelfServiceRegistrationValidation"
-    return await _errors(services, call, lambda_id, kind, user, registration, _context(call, application))
+    kind, context = "SelfServiceRegistrationValidation", _context(call, application)
+    # Before 1.64, the form context was the only one: it keeps the members of the other.
+    given = (user, registration, {**context, **form_context})
+    return await _errors(services, call, lambda_id, kind, *given, context=context)
 
 
 async def _errors(
@@ -52,6 +64,7 @@ async def _errors(
     kind: str,
     user: Document,
     registration: Document | None,
+    *others: Document,
     context: Document,
 ) -> Errors:
     registration_argument = None if registration is None else registrations.without_secrets(registration)
@@ -63,7 +76,8 @@ async def _errors(
         lambda_rules.fresh_result(),
         users.without_secrets(user),
         registration_argument,
-        context,
+        *others,
+        context=context,
     )
     try:
         return lambda_rules.errors_of(result)

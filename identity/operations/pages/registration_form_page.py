@@ -14,15 +14,18 @@ from typing import Any, Final
 from identity.call import Call, Document
 from identity.domain.forms import field_keys, field_values, form_requests
 from identity.domain.forms import forms as form_rules
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.errors import FieldError, GeneralError, Invalid, InvalidRequest
 from identity.operations.authorization import login_resumption
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.forms import form_consents, forms
+from identity.operations.lambdas import login_validation_lambdas
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import Browser, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import RegistrationDraft, RegistrationTransaction
 from identity.operations.pages import registration_page, registration_verification
 from identity.operations.pages.registration_page import EmailSent, FormRejected, Submission
+from identity.operations.users import registrations
 from identity.services import Services
 
 _NO_DRAFT: Final = RegistrationDraft()
@@ -32,10 +35,14 @@ _EVIDENCE: Final = "verificationIds"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormStep:
-    """A step with its fields; `verifies` is the key of the login id that a step without fields verifies."""
+    """A step with its fields; `verifies` is the key of the login id that a step without fields verifies.
+
+    `form_context` is what the validation lambda gets to know of the step.
+    """
 
     fields: Sequence[Document]
-    verifies: str = ""
+    verifies: str
+    form_context: Document
 
 
 Steps = Sequence[FormStep]
@@ -51,7 +58,10 @@ async def load_steps(services: Services, client: Client) -> Steps:
         [{**await form_consents.with_values(services, field), **_required(field, verified)} for field in step]
         for step in await forms.load_steps(services, form)
     ]
-    return [FormStep(*step) for step in zip(fields, verified, strict=True)]
+    return [
+        FormStep(shown, verifies, lambda_rules.form_context(form, shown, number, len(fields)))
+        for number, (shown, verifies) in enumerate(zip(fields, verified, strict=True), 1)
+    ]
 
 
 def _required(field: Document, verified: Sequence[str]) -> Document:
@@ -225,7 +235,30 @@ async def _apply(
     hidden = unverified(draft, steps)
     found = await _state_problems(services, call, client, submission)
     errors = [*submission.errors, *(error for error in found if not _is_in_use(error, hidden))]
-    return StepRejected(FormRejected(errors), number) if errors else draft
+    if errors:
+        return StepRejected(FormRejected(errors), number)
+    rejected = await _validate_by_lambda(services, call, client, steps, draft, number)
+    return draft if rejected is None else StepRejected(rejected, number)
+
+
+async def _validate_by_lambda(
+    services: Services, call: Call, client: Client, steps: Steps, draft: RegistrationDraft, number: int
+) -> FormRejected | None:
+    """Return the errors of the validation lambda about the answers so far. The last step is validated with the user."""
+    if number == len(steps) or not login_validation_lambdas.validates_registrations(client.application):
+        return None
+    call = call.within(client.tenant_id)
+    body = (await _submission(services, client, steps, draft, ())).body
+    registration = registrations.default_registration(services, call, client.application)
+    fields, general = await login_validation_lambdas.registration_errors(
+        services,
+        call,
+        client.application,
+        {"data": {}, "registrations": [], "twoFactor": {"methods": []}, **body["user"]},
+        {**registration, **body["registration"]},
+        steps[number - 1].form_context,
+    )
+    return FormRejected(fields, general) if fields or general else None
 
 
 def _keeps_password(draft: RegistrationDraft, answers: Mapping[str, Any]) -> bool:
@@ -286,7 +319,7 @@ async def _submission(
     consents = [consent for consent in given if consent is not None]
     body[_EVIDENCE] = registration_verification.verification_ids(draft)
     has_verified_email = registration_verification.is_verified(draft, "user.email")
-    return Submission(body, keys, errors, consents, has_verified_email)
+    return Submission(body, keys, errors, consents, has_verified_email, steps[-1].form_context)
 
 
 def _valid(fields: Sequence[Document], answers: Mapping[str, Any], errors: Sequence[FieldError]) -> list[Document]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.authorization.authorization_request import AuthorizationRequest
+from identity.domain.lambdas import lambdas as lambda_rules
 from identity.domain.objects import ip_addresses
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.users import families as family_rules
@@ -61,7 +62,8 @@ class Submission:
     """A submitted registration: the request of the registration API that it makes.
 
     `shown` are the names of its fields, `errors` those of its values. `consents` are the consents that it gives.
-    `has_verified_email`: the user has entered the code that was sent to the address.
+    `has_verified_email`: the user has entered the code that was sent to the address. `form_context` is that of the
+    validation lambda.
     """
 
     body: Document = dataclasses.field(repr=False)
@@ -69,6 +71,9 @@ class Submission:
     errors: Sequence[FieldError]
     consents: Sequence[GivenConsent] = ()
     has_verified_email: bool = False
+    form_context: Document = dataclasses.field(
+        default_factory=lambda: lambda_rules.form_context(None, [], 1, 1), repr=False
+    )
 
     @property
     def has_email(self) -> bool:
@@ -223,7 +228,7 @@ async def _require_approval(
     """Raise Invalid for consents that the user is too young for, and with the errors of the validation lambda."""
     too_young = form_consents.age_problems(submission.consents, user, call.now)
     field_errors, general = await login_validation_lambdas.registration_errors(
-        services, call, application, user, registration
+        services, call, application, user, registration, submission.form_context
     )
     if too_young or field_errors or general:
         raise Invalid([*too_young, *field_errors], general)
