@@ -64,7 +64,7 @@ setup(
             "permissions.json",
             "secret_names.txt",
             "operations/api/*.yaml",
-            "sandbox/prelude.js",
+            "sandbox/*.js",
             "store/lua/*.lua",
             "web/api_reference/static/*",
             "web/api_reference/templates/*",

@@ -95,6 +95,19 @@ class Configuration:
     system: SystemSettingsCache
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LambdaRuntime:
+    """The sandbox of lambdas, and the client for the requests that they send."""
+
+    sandbox: Sandbox
+    http: HttpClient
+
+    async def close(self) -> None:
+        """End every process and close every connection."""
+        await self.sandbox.close()
+        await self.http.close()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outbound:
     """What leaves the service: mails, text messages, events, and requests to identity providers."""
@@ -115,8 +128,6 @@ class Outbound:
     federation: FederationClient
     """The client for identity providers."""
     connector_clients: ConnectorClients
-    lambda_http: HttpClient
-    """The client for requests of lambdas."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,7 +216,7 @@ class Runtime:
     instance: InstanceStore
     instance_id: str
     default_tenant_id: TenantId
-    sandbox: Sandbox
+    lambda_runtime: LambdaRuntime
     background_work: BackgroundWork
     """Work whose duration must not be observable by callers."""
     authentication_metrics: AuthenticationMetrics

@@ -39,7 +39,18 @@ from identity.outbound.http import HttpClient
 from identity.password_pool import PasswordPool
 from identity.sandbox.pool import Sandbox
 from identity.schemas import Schemas
-from identity.services import Configuration, Directory, Limits, Logs, Outbound, Runtime, Services, Sessions, Tokens
+from identity.services import (
+    Configuration,
+    Directory,
+    LambdaRuntime,
+    Limits,
+    Logs,
+    Outbound,
+    Runtime,
+    Services,
+    Sessions,
+    Tokens,
+)
 from identity.store.activity import ReportCounts
 from identity.store.change_stream import ChangeListener
 from identity.store.instance import InstanceStore
@@ -183,10 +194,9 @@ def _pools_and_clients(config: Config, registry: prometheus_client.CollectorRegi
     """Return the pools and HTTP clients by the names of members of the facets."""
     return {
         "passwords": PasswordPool(registry=registry),
-        "sandbox": Sandbox(config.lambdas),
+        "lambda_runtime": _lambda_runtime(config),
         "federation": FederationClient(_client_for(config, config.identity_providers), config.identity_providers),
         "connector_clients": ConnectorClients(_client_for(config, config.connectors), config.connectors),
-        "lambda_http": _lambda_http(config),
         "breached_passwords": breached_passwords.create_source(config.breaches, _USER_AGENT),
         "client_keys": _client_keys(config),
         "background_work": BackgroundWork(),
@@ -206,10 +216,9 @@ def _parts(
         services.outbound.http.close,
         services.outbound.federation.close,
         services.outbound.connector_clients.close,
-        services.outbound.lambda_http.close,
         services.tokens.client_keys.close,
         services.runtime.breached_passwords.close,
-        services.runtime.sandbox.close,
+        services.runtime.lambda_runtime.close,
         services.runtime.geoip.close,
         services.runtime.background_work.finish,
     )
@@ -277,13 +286,14 @@ def _client_for(config: Config, settings: IdentityProviders | ClientKeysSettings
     )
 
 
-def _lambda_http(config: Config) -> HttpClient:
-    return HttpClient(
+def _lambda_runtime(config: Config) -> LambdaRuntime:
+    http = HttpClient(
         allowed_networks=config.lambdas.allowed_networks,
         max_connections=config.lambdas.fetch_processes,
         user_agent=_USER_AGENT,
         proxy=config.outbound.proxy,
     )
+    return LambdaRuntime(Sandbox(config.lambdas), http)
 
 
 def _workers(

@@ -301,7 +301,7 @@ async def test_busy_sandbox_refuses_and_changes_nothing(
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once. Try again.")
 
-    monkeypatch.setattr(internals.store(service, "sandbox"), "check", full)
+    monkeypatch.setattr(internals.store(service, "lambda_runtime").sandbox, "check", full)
     lambda_id = new_id()
     answer = await api.post(f"/api/lambda/{lambda_id}", json=lambda_body())
     assert answer.status_code == 503

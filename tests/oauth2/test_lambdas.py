@@ -270,7 +270,7 @@ async def test_busy_sandbox_rejects_requests(rp, http, service, monkeypatch):
     async def full(*_given: Any) -> Any:
         raise Unavailable("Too many lambdas at once.")
 
-    monkeypatch.setattr(internals.store(service, "sandbox"), "call", full)
+    monkeypatch.setattr(internals.store(service, "lambda_runtime").sandbox, "call", full)
     answer = await token_request(rp, http)
     assert (answer.status_code, answer.json()["error"]) == (503, "server_error")
     assert await lambda_log(service, made) == []
@@ -281,7 +281,7 @@ async def test_tokens_without_lambda_do_not_use_the_sandbox(rp, http, service, m
     def never(*_given: Any) -> Any:
         raise AssertionError("no lambda is expected")
 
-    monkeypatch.setattr(internals.store(service, "sandbox"), "call", never)
+    monkeypatch.setattr(internals.store(service, "lambda_runtime").sandbox, "call", never)
     tokens = await token_response(rp, http, scope="openid")
     assert (await userinfo(http, tokens["access_token"])).json() == {"sub": rp.user["id"]}
 

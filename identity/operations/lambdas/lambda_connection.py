@@ -78,7 +78,7 @@ class LambdaConnection:
         started = loop.time()
         try:
             async with asyncio.timeout(self._seconds_left):
-                response = await self._services.outbound.lambda_http.request(request)
+                response = await self._services.runtime.lambda_runtime.http.request(request)
         except TimeoutError as error:
             raise _RefusedError(f"the requests took more than {self._settings.fetch_total_ms} ms together") from error
         except OutboundError as error:

@@ -139,7 +139,7 @@ async def _run(
 ) -> InvocationResult:
     function = lambda_rules.FUNCTIONS[kind]
     given = orjson.dumps(arguments), orjson.dumps(context or {})
-    return await services.runtime.sandbox.call(body, function, *given, connection.answer)
+    return await services.runtime.lambda_runtime.sandbox.call(body, function, *given, connection.answer)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ async def _require_authority(services: Services, call: Call, lambda_id: str) -> 
 
 
 async def _body_errors(services: Services, kind: str, body: str) -> list[FieldError]:
-    outcome = await services.runtime.sandbox.check(body, lambda_rules.FUNCTIONS[kind])
+    outcome = await services.runtime.lambda_runtime.sandbox.check(body, lambda_rules.FUNCTIONS[kind])
     if outcome.problem is None:
         return []
     location = "" if outcome.line is None else f" in line {outcome.line}"
