@@ -99,9 +99,10 @@ class LoginPrevented(Invalid):
         self.lambda_id = lambda_id
 
     @property
-    def messages(self) -> list[str]:
-        """The message of the lambda for the user."""
-        return [error.message for error in self.general] + [error.message for error in self.fields]
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """The code and the message of each error, for the user."""
+        general = [(error.code, error.message) for error in self.general]
+        return (*general, *((error.code, error.message) for error in self.fields))
 
 
 class Unauthorized(ServiceError):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import httpx
 import pytest
 
 from identity.domain.lambdas import lambdas
+from identity.ids import new_id
 from tests.console.administrator import Browser, Page
+from tests.receiver import Receiver
 
 MAIL = {
     "emailTemplate.name": "x", "emailTemplate.defaultSubject": "Hello ${user.firstName}",
@@ -86,6 +90,37 @@ async def test_lambda_runs_on_a_sample(roles: dict[str, Browser], body: str, sam
     assert shown.status_code == 200
     for text in expected:
         assert text in Page(shown).text or text in shown.text
+
+
+async def test_context_of_a_test_run_comes_after_the_arguments_and_may_be_absent(roles: dict[str, Browser]) -> None:
+    body = "function populate(jwt, user, registration, context) { jwt.seen = [registration.a, context.scopes] }"
+    fields = {"lambda.name": "x", "lambda.type": "JWTPopulate", "lambda.body": body}
+    for sample, expected in (
+        ('[{}, {}, {"a": 1}, {"scopes": ["x"]}]', [1, ["x"]]),
+        ('[{}, {}, {"a": 1}]', [1, None]),
+    ):
+        shown = await preview(roles["developer"], "lambdas", **fields, **{"console.sample": sample})
+        text = re.sub(r"\s", "", Page(shown).text)
+        assert f'"seen":{json.dumps(expected, separators=(",", ":"))}' in text
+
+
+async def test_test_run_sends_requests_and_masks_secrets(
+    roles: dict[str, Browser], api: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    value = f'value "{new_id()}"'
+    key = {"name": f"key {new_id()}", "type": "Secret", "secret": value}
+    assert (await api.post("/api/key/import", json={"key": key})).status_code == 200
+    body = (
+        "function populate(jwt, user, registration, context) {"
+        f" jwt.secret = context.services.secrets.get('{key['name']}'); console.log(jwt.secret);"
+        f" jwt.status = fetch('{receiver.url}', {{headers: {{a: jwt.secret}}}}).status }}"
+    )
+    fields = {"lambda.name": "x", "lambda.type": "JWTPopulate", "lambda.body": body}
+    shown = await preview(roles["developer"], "lambdas", **fields)
+    assert receiver.requests[0].headers["a"] == value
+    assert '"status": 200' in Page(shown).text
+    assert '"secret": "***"' in Page(shown).text
+    assert value not in shown.text
 
 
 @pytest.mark.parametrize("kind", sorted(lambdas.FUNCTIONS))

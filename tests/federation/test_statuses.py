@@ -408,14 +408,15 @@ async def test_login_rejected_by_a_lambda_gets_400_and_stores_nothing(federated,
     user = None if is_new else await federated.make_user(email=email)
     refusing = await federated.make_lambda(
         "function validate(result, user, registration, context) {"
-        " result.errors.generalErrors.push({code: '[Closed]', message: context.authenticationType}) }",
+        " result.errors.generalErrors.push({code: '[Closed]',"
+        " message: context.authenticationType + ' ' + context.identityProvider.identityProviderType}) }",
         "LoginValidation",
     )
     await federated.subscribe(receiver)
     await federated.configure_tenant(lambdaConfiguration={"loginValidationId": refusing})
     answer = await federated.log_in()
     assert answer.status_code == 400
-    assert answer.json() == {"generalErrors": [{"code": "[Closed]", "message": "OPENID_CONNECT"}]}
+    assert answer.json() == {"generalErrors": [{"code": "[Closed]", "message": "OPENID_CONNECT OpenIDConnect"}]}
     assert await federated.count_users() == (1 if user else 0)
     if user is not None:
         assert await federated.links(user["id"]) == []

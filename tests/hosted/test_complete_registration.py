@@ -107,6 +107,20 @@ async def test_login_is_no_way_around_the_lambda_of_the_registration(unregistere
     assert await registered(unregistered_party) == []
 
 
+@pytest.mark.requirement("core-18-lambdas-33")
+async def test_lambda_of_a_registration_by_login_gets_one_step(unregistered_party, browser):
+    await offer(unregistered_party)
+    await hook(
+        unregistered_party,
+        "selfServiceRegistrationValidationId",
+        "const {step, stepIndex, totalSteps, form: none, fields} = form;"
+        "const message = [step, stepIndex, totalSteps, none, fields.length].join();"
+        "result.errors.generalErrors = [{code: '[no]', message}]",
+    )
+    answer = await unregistered_party.submit(browser, await unregistered_party.authorize(browser))
+    assert "1,0,1,,0" in page(answer).text
+
+
 @pytest.mark.requirement("event-user.registration.create-2", "self-service-10")
 async def test_missing_fields_are_requested_first_and_stored_with_registration(unregistered_party, browser, api):
     required = {"enabled": True, "required": True}

@@ -15,6 +15,7 @@ from identity.ids import new_id
 from identity.web.hosted.page_theme import _locales
 from tests import relying_party
 from tests.conftest import UNKNOWN_ID
+from tests.oauth2.test_lambdas import hook
 from tests.relying_party import page
 
 SHEET = "h1 { color: rebeccapurple } /* ä */"
@@ -37,6 +38,20 @@ def themed(api, rp):
         return theme_id
 
     return set_theme
+
+
+@pytest.mark.requirement("core-18-lambdas-17")
+async def test_theme_translates_the_errors_of_a_login_lambda(rp, browser, themed) -> None:
+    await hook(
+        rp,
+        "loginValidationId",
+        "result.errors.generalErrors = [{code: '[Unpaid]', message: 'Past due'},"
+        " {code: '[Other]', message: 'As it is'}]",
+    )
+    await themed(defaultMessages="[Unpaid]=Please pay your bill")
+    shown = await rp.submit(browser, await rp.authorize(browser))
+    assert "Please pay your bill As it is" in page(shown).text
+    assert "Past due" not in shown.text
 
 
 def sheets(answer) -> list[str]:

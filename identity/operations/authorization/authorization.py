@@ -348,7 +348,7 @@ async def login_or_problem(attempt: Awaitable[login_outcomes.LoginResult]) -> lo
     except WebhookTransactionFailed:
         return RejectedByWebhook()
     except LoginPrevented as error:
-        return RejectedByLambda(tuple(error.messages))
+        return RejectedByLambda(error.texts)
     except Unavailable:
         return Busy()
 

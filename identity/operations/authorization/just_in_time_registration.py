@@ -108,7 +108,7 @@ async def register_at_login(
     try:
         return dataclasses.replace(current, user=await register(services, call, client, user["id"], {}))
     except LoginPrevented as error:
-        return RejectedByLambda(tuple(error.messages))
+        return RejectedByLambda(error.texts)
     except WebhookTransactionFailed:
         return RejectedByWebhook()
 

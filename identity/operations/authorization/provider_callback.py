@@ -133,7 +133,7 @@ async def complete_login(
 def problem_of(error: ServiceError) -> Problem:
     """Return what the login page shows for an error; a general failure if it has no text of its own."""
     if isinstance(error, LoginPrevented):
-        return RejectedByLambda(tuple(error.messages))
+        return RejectedByLambda(error.texts)
     if isinstance(error, WebhookTransactionFailed):
         return RejectedByWebhook()
     if isinstance(error, Unavailable):

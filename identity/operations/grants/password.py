@@ -137,7 +137,7 @@ async def _authenticate(
     except WebhookTransactionFailed as error:
         raise InvalidGrant("unknown", "A webhook rejected this login.") from error
     except LoginPrevented as error:
-        raise InvalidGrant("login_prevented", " ".join(error.messages)) from error
+        raise InvalidGrant("login_prevented", " ".join(message for _, message in error.texts)) from error
     if isinstance(result, login_outcomes.SecondFactorRequired):
         raise await _second_factor_required(services, call, client, result)
     if isinstance(result, login_outcomes.PasswordChangeRequired):

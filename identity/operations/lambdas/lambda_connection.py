@@ -55,7 +55,8 @@ class LambdaConnection:
         """Return a text of the lambda, such as its console output, without the secrets that it has read."""
         for secret in self._secrets.values():
             if secret is not None and len(secret) >= _SHORTEST_MASKED:
-                text = text.replace(secret, _MASK)
+                in_json = orjson.dumps(secret)[1:-1].decode()
+                text = text.replace(secret, _MASK).replace(in_json, _MASK)
         return text
 
     async def _secret(self, name: str) -> str | None:

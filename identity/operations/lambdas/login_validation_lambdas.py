@@ -22,13 +22,20 @@ async def require_login(
     user: Document,
     application: Document | None,
     authentication_type: str,
+    provider: Document | None = None,
 ) -> None:
-    """Run the tenant's login validation. Raises LoginPrevented with its errors, and LambdaFailed."""
+    """Run the tenant's login validation. Raises LoginPrevented with its errors, and LambdaFailed.
+
+    `provider` is the identity provider of the login.
+    """
     lambda_id = tenant["lambdaConfiguration"].get("loginValidationId")
     if lambda_id is None:
         return
     registration = None if application is None else users.find_registration(user, application["id"])
     context = _context(call, application, authenticationType=authentication_type)
+    if provider is not None:
+        name = provider.get("name", provider["type"])
+        context["identityProvider"] = {"id": provider["id"], "name": name, "identityProviderType": provider["type"]}
     fields, general = await _errors(services, call, lambda_id, "LoginValidation", user, registration, context=context)
     if fields or general:
         raise LoginPrevented(lambda_id, fields, general)

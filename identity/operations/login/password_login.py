@@ -400,17 +400,21 @@ async def run_validation_lambda(
     authentication_type: str,
     *,
     is_known: bool = True,
+    provider: Document | None = None,
 ) -> None:
     """Run the tenant's login validation lambda. `is_known`: the user exists, so that a rejection emits an event.
 
-    Logins to the console run none. Raises LoginPrevented where the lambda rejects the login, and LambdaFailed.
+    `provider` is the identity provider of the login. Logins to the console run none. Raises LoginPrevented where the
+    lambda rejects the login, and LambdaFailed.
     """
     if realm_rules.is_application(application):
         return
     tenant_id = TenantId(user["tenantId"])
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
     try:
-        await login_validation_lambdas.require_login(services, call, tenant, user, application, authentication_type)
+        await login_validation_lambdas.require_login(
+            services, call, tenant, user, application, authentication_type, provider
+        )
     except LoginPrevented as error:
         services.runtime.authentication_metrics.count_login(authentication_type, type(error).__name__)
         result = lambda_rules.errors_response(error.fields, error.general)

@@ -43,9 +43,9 @@ class RejectedByWebhook:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RejectedByLambda:
-    """The login validation lambda rejected the login with these messages."""
+    """The login validation lambda rejected the login with these errors, each with a code and a message."""
 
-    messages: tuple[str, ...]
+    texts: tuple[tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -226,7 +226,13 @@ async def _attempt(services: Services, call: Call, login: _ProviderLogin) -> tup
     if change.halt is None:
         user, is_known = change.resolved.user, change.resolved.stored is not None
         await password_login.run_validation_lambda(
-            services, call, user, login.client.application, login.authentication_type, is_known=is_known
+            services,
+            call,
+            user,
+            login.client.application,
+            login.authentication_type,
+            is_known=is_known,
+            provider=login.provider,
         )
     return change, await _write(services, call, login, change)
 

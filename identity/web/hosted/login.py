@@ -103,11 +103,11 @@ def with_remember_cookie(handler: OAuth2Handler, reply: Reply, *, is_persistent:
 
 
 def message_of(problem: Problem | None, theme: PageTheme) -> str:
-    """Return the message for a problem; the messages of a lambda that rejected the login are shown unchanged."""
+    """Return the message for a problem: of a lambda's error the theme's text for its code, or else its own."""
     if problem is None:
         return ""
     if isinstance(problem, authorization_steps.RejectedByLambda):
-        return " ".join(problem.messages)
+        return " ".join(theme.find(code, message) for code, message in problem.texts)
     if isinstance(problem, authorization_steps.ProviderFailed | authorization_steps.StepFailed):
         return theme[problem.key]
     return theme[_MESSAGES[type(problem)]]
