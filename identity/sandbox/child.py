@@ -40,9 +40,17 @@ _INTERPRETER_BYTES: Final = 512 * 2**20
 """The memory that the interpreter may map in addition to that of the engine."""
 
 _MAX_PROBLEM_LENGTH: Final = 2000
-_PRELUDE: Final = Path(__file__).with_name("prelude.js").read_text()
-_HELPERS: Final = Path(__file__).with_name("helpers.js").read_text()
-_CONNECT: Final = Path(__file__).with_name("connect.js").read_text()
+
+
+def _script(name: str) -> str:
+    """The text of a script without comments and indentation, which every engine would read again."""
+    return re.sub(r"(?m)^\s*//.*\n|^\s+", "", Path(__file__).with_name(name).read_text())
+
+
+_PRELUDE: Final = _script("prelude.js")
+_CONSOLE: Final = _script("console.js")
+_HELPERS: Final = _script("helpers.js")
+_CONNECT: Final = _script("connect.js")
 _NOT_CONNECTED: Final = 'globalThis.ask_ = () => \'{"error": "requests are only sent when the lambda is called"}\';'
 """The answer to requests of a source that is only checked."""
 
@@ -60,7 +68,8 @@ class _Engine:
         self._context = quickjs.Context()
         self._context.set_max_stack_size(limits["stack_limit_bytes"])
         self._context.set_memory_limit(limits["memory_limit_bytes"])
-        self._host = self._context.eval(_PRELUDE.replace("OUTPUT_LIMIT_BYTES", str(limits["output_limit_bytes"])))
+        self._host = self._context.eval(_PRELUDE)
+        self._read_console: Callable[[], str] | None = None
 
     def execute(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request."""
@@ -70,6 +79,9 @@ class _Engine:
     def _invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         name, given = request["function"], request.get("arguments")
         source = f"{request['source']}\n;typeof {name} === 'function' ? {name} : undefined"
+        if "console" in source:
+            limit = str(self._limits["output_limit_bytes"])
+            self._read_console = self._context.eval(_CONSOLE.replace("OUTPUT_LIMIT_BYTES", limit))
         if "FusionAuth" in source:
             self._context.eval(_HELPERS)
         services = [self._connect(is_check=given is None)] if request["is_connected"] else []
@@ -97,11 +109,13 @@ class _Engine:
 
     def _printed(self) -> list[tuple[str, str]]:
         """The printed lines, each after the first letter of its type."""
+        if self._read_console is None:
+            return []
         # Without the limits: the invocation may have exhausted memory or time.
         self._context.set_memory_limit(-1)
         self._context.set_time_limit(-1)
         try:
-            printed = str(self._host())
+            printed = str(self._read_console())
         except (quickjs.JSException, ValueError):
             return []
         lines = printed[: self._limits["output_limit_bytes"]].split("\x1e")

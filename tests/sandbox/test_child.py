@@ -101,7 +101,7 @@ def test_interrupted_invocation_reports_the_problem_and_its_output():
     assert answer["printed"] == [("I", "x")]
 
 
-def test_broken_console_prints_nothing(monkeypatch):
+def test_broken_engine_is_a_problem():
     engine = child._Engine(LIMITS, unexpected_question)
 
     def breaks(*given: Any) -> str:
@@ -109,6 +109,11 @@ def test_broken_console_prints_nothing(monkeypatch):
 
     engine._host = breaks
     assert engine.execute({**DEFAULTS, "source": ""}) == {"problem": "broken", "printed": []}
+
+
+def test_broken_console_prints_nothing(monkeypatch):
+    monkeypatch.setattr(child, "_CONSOLE", "globalThis.console = {log() {}}; () => { throw 'broken' }")
+    assert served({"source": "function f() {} console.log('x')"}) == [{"printed": []}]
 
 
 def test_kernel_timer_runs_only_during_a_request(monkeypatch):
