@@ -123,6 +123,16 @@ async def test_every_grant_runs_the_lambda(rp, http, browser, api):
     assert claims(made["token"])["way"] == claims(made["token"])["authenticationType"]
 
 
+@pytest.mark.requirement("core-18-lambdas-12")
+async def test_lambda_gets_the_scopes_of_the_token(rp, http):
+    for member in ("accessTokenPopulateId", "idTokenPopulateId"):
+        await hook(rp, member, "jwt.scopes = context.scopes")
+    tokens = await token_response(rp, http, scope="openid email offline_access")
+    for name in ("access_token", "id_token"):
+        assert claims(tokens[name])["scopes"] == ["openid", "email", "offline_access"]
+    assert claims((await token_response(rp, http))["access_token"])["scopes"] == []
+
+
 @pytest.mark.requirement("core-18-lambdas-13")
 @pytest.mark.parametrize("member", ["accessTokenPopulateId", "idTokenPopulateId"])
 @pytest.mark.parametrize("statement", ["= 'forged'", "= 9", "= null", "= {}"])
