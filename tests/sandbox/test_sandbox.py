@@ -16,6 +16,7 @@ from identity.config.sections import AllowedNetworks, Lambdas
 from identity.errors import Unavailable
 from identity.sandbox import pool
 from identity.sandbox.pool import InvocationResult, Sandbox
+from tests.receiver import until
 
 LIMITS = Lambdas(
     time_limit_ms=200,
@@ -321,8 +322,7 @@ async def test_lambdas_that_wait_for_a_response_do_not_hold_up_others(sandbox):
         return b'{"error": "late"}'
 
     waiting = [asyncio.ensure_future(call(sandbox, "fetch('a')", answer=slow)) for _ in range(5)]
-    while len(sandbox._connected_pool._busy) < LIMITS.fetch_processes:
-        await asyncio.sleep(0)
+    await until(lambda: len(sandbox._connected_pool._busy) == LIMITS.fetch_processes)
     assert value_of(await call(sandbox, "it.b = 2")) == {"a": 1, "b": 2}
     answered.set()
     assert {(await running).problem.partition("\n")[0] for running in waiting} == {"Error: late"}
