@@ -11,6 +11,7 @@ import pytest
 
 from identity import app
 from identity.ids import ApplicationId, TenantId, UserId, new_id
+from identity.operations.lambdas import lambdas
 from identity.operations.status import is_quiesced
 from identity.store.work_queues import LogoutNotice, Mail, TextMessage
 from tests import internals, mailbox, webhooks
@@ -119,6 +120,17 @@ async def test_change_that_a_webhook_approves_is_refused_while_quiesced(pending:
     await app.release(internals.config(pending.service))
     await until(lambda: not internals.run(pending.service, is_quiesced))
     assert (await pending.api.post("/api/group", json={"group": {"name": "Now"}})).status_code == 200
+
+
+@pytest.mark.requirement("start-4")
+async def test_lambdas_send_no_requests(pending: Pending) -> None:
+    source = "function populate(it) { try { fetch(it.url) } catch (error) { it.error = error.message } }"
+    body = {"lambda": {"name": "Fetch", "type": "JWTPopulate", "body": source}}
+    made = (await pending.api.post("/api/lambda", json=body)).json()["lambda"]
+    call, given = internals.call(pending.service, TENANT), {"url": pending.receiver.url}
+    (it,) = await internals.run(pending.service, lambdas.invoke, call, made["id"], "JWTPopulate", given)
+    assert "quiesced" in it["error"]
+    assert pending.sent() == set()
 
 
 @pytest.mark.requirement("start-4")

@@ -70,6 +70,8 @@ class LambdaConnection:
 
     async def _fetch(self, asked: Document) -> Document:
         request = self._to_request(asked)
+        if self._services.outbound.deliverer.quiescence.is_active:
+            raise _RefusedError("the service is quiesced: lambdas send no requests")
         self._requests += 1
         if self._requests > self._settings.fetch_requests:
             raise _RefusedError(f"a lambda may send at most {self._settings.fetch_requests} requests")
