@@ -154,9 +154,21 @@ class Unaddressable(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The service or one of its stores is unavailable: 503 with an Errors body."""
+    """The service or one of its stores is unavailable: 503 with an Errors body.
+
+    `retry_after_seconds` becomes the header Retry-After.
+    """
 
     status = 503
+
+    def __init__(self, message: str = "", *, log_detail: str = "", retry_after_seconds: int | None = None) -> None:
+        super().__init__(message, log_detail=log_detail)
+        self.retry_after_seconds = retry_after_seconds
+
+    @classmethod
+    def for_seconds(cls, wait_seconds: int, message: str) -> Unavailable:
+        """Return the error of a limit that ends then; the message says so too."""
+        return cls(f"{message} Try again in {wait_seconds} seconds.", retry_after_seconds=wait_seconds)
 
 
 class WebhookTransactionFailed(ServiceError):

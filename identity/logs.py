@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import math
 import re
 import sys
+import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -41,6 +43,9 @@ _IN_TEXT = (
 ACCESS: Final = "identity.access"
 """The logger of the access log, whose entries consist of ids, numbers and route templates, and a reason."""
 _IN_HEAD: Final = {"timestamp", "level", "event", "logger"}
+_REPETITION_SECONDS: Final = 10.0
+_MOST_KINDS: Final = 1000
+"""How many kinds of entries are remembered; events and types of exceptions are few."""
 _SPECIAL: Final = re.compile(r"[ \t=\r\n\"']")
 """The characters of texts that are quoted."""
 _QUIET = {
@@ -62,6 +67,7 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
         processors=[
             structlog.stdlib.filter_by_level,
             *access_log,
+            _RepetitionLimit(),
             *_shared(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -90,6 +96,49 @@ def mask(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [mask(inner) for inner in value]
     return value
+
+
+class _RepetitionLimit:
+    """Limits what an outage or a fault repeats for every request: entries with a member `outage`, and tracebacks.
+
+    Of the same event and outage there is one entry in ten seconds, with the number of those `suppressed` before it. Of
+    the same event and exception the first entry in ten seconds has the traceback, and the others the type alone.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def __call__(self, _logger: Any, _level: str, entry: _Entry) -> _Entry:
+        """Return the entry, perhaps without its traceback. Raises DropEvent for one that is suppressed."""
+        if "outage" in entry:
+            suppressed = self._repetitions(entry["event"], str(entry["outage"]))
+            if suppressed is None:
+                raise structlog.DropEvent
+            return {**entry, "suppressed": suppressed} if suppressed else entry
+        error = _exception_of(entry.get("exc_info"))
+        if error is not None and self._repetitions(entry["event"], type(error).__name__) is None:
+            return {**entry, "exc_info": None, "error": type(error).__name__}
+        return entry
+
+    def _repetitions(self, event: str, kind: str) -> int | None:
+        """Return how many entries of a kind were suppressed since the last one; None to suppress this one too."""
+        now = time.monotonic()
+        last, suppressed = self._last.get((event, kind), (-math.inf, 0))
+        if now - last < _REPETITION_SECONDS:
+            self._last[event, kind] = (last, suppressed + 1)
+            return None
+        if len(self._last) >= _MOST_KINDS:
+            self._last.clear()
+        self._last[event, kind] = (now, 0)
+        return suppressed
+
+
+def _exception_of(exc_info: Any) -> BaseException | None:
+    """Return the exception that an entry is about, by what logging accepts as `exc_info`."""
+    if isinstance(exc_info, BaseException):
+        return exc_info
+    found = exc_info[1] if isinstance(exc_info, tuple) else sys.exc_info()[1] if exc_info else None
+    return found if isinstance(found, BaseException) else None
 
 
 class _AccessLog:

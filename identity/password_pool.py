@@ -99,7 +99,9 @@ class PasswordPool:
             async with self._places.held(tenant_id, is_slow=is_slow):
                 return await self._submit(function, *arguments)
         except MemoryError as error:
-            raise Unavailable(_BUSY, log_detail="not enough memory to hash a password") from error
+            raise Unavailable(
+                _BUSY, log_detail="not enough memory to hash a password", retry_after_seconds=1
+            ) from error
         finally:
             self.tidy_later()
 
@@ -107,7 +109,9 @@ class PasswordPool:
         try:
             return asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
         except RuntimeError as error:
-            raise Unavailable(_BUSY, log_detail=f"no thread to hash a password: {error}") from error
+            raise Unavailable(
+                _BUSY, log_detail=f"no thread to hash a password: {error}", retry_after_seconds=1
+            ) from error
 
     def tidy_later(self) -> None:
         """Return freed memory to the system when idle: argon2 leaves 19 MiB in the heap per thread."""
@@ -141,7 +145,7 @@ class _FairPlaces:
         """Hold a place during the block. Raises Unavailable if the queue, or the tenant's part of it, is full."""
         is_full = self._pending.total() >= self._threads * _PENDING_PER_THREAD
         if is_full or self._pending[tenant_id] >= self._threads * _PENDING_PER_THREAD_AND_TENANT:
-            raise Unavailable(_BUSY, log_detail="password pool is full")
+            raise Unavailable(_BUSY, log_detail="password pool is full", retry_after_seconds=1)
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(tenant_id, collections.deque()).append((place, is_slow))
         self._pending[tenant_id] += 1

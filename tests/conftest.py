@@ -27,7 +27,7 @@ from identity.domain.configuration import key_rotation
 from identity.ids import new_id
 from identity.instants import Instant, SystemClock
 from identity.store.embedded.stores import EmbeddedStores
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store.outages import OUTAGES
 from tests import fake_social, internals, openapi, relying_party
 from tests.databases import Databases
 from tests.fake_social import FakeSocial

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 from identity.call import Document
+from identity.errors import Unavailable
 from identity.services import Services
-from identity.store import mongo, redis
+from identity.store import mongo, outages, redis
 
 API_VERSION = "1.50.0"
 """The release of the published API that the service speaks: clients branch on it."""
@@ -21,30 +23,53 @@ STORE_ERRORS = (*mongo.STORE_ERRORS, *redis.STORE_ERRORS)
 
 # Load balancers ask every few seconds and take silence for a failure; the driver would look for a server for longer.
 _PATIENCE_SECONDS = 2
+_SECONDS = 5
+"""Retry-After of a health check while Redis refuses writes."""
 
 
-async def is_healthy(services: Services) -> bool:
-    """Whether MongoDB and Redis answer."""
-    return all(await asyncio.gather(_answers_mongodb(services), _answers_redis(services)))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Health:
+    """Whether both stores answer, and the refusal of one that answers and executes no writes."""
+
+    mongodb: bool
+    redis: bool
+    redis_refusal: outages.RedisRefusal | None = None
+
+    @property
+    def status(self) -> int:
+        """The status of /api/health."""
+        if self.redis_refusal is not None and self.mongodb:
+            return Unavailable.status
+        return 200 if self.mongodb and self.redis else 500
+
+    def require_writable(self) -> None:
+        """Raise Unavailable, with the reason, while Redis refuses writes."""
+        if self.status == Unavailable.status and self.redis_refusal is not None:
+            message = f"Redis refuses writes ({self.redis_refusal.code})."
+            raise Unavailable(message, log_detail=outages.reason(self.redis_refusal), retry_after_seconds=_SECONDS)
+
+
+async def health(services: Services) -> Health:
+    """Query both stores."""
+    mongodb, redis_failure = await asyncio.gather(_answers_mongodb(services), _redis_failure(services))
+    refusal = redis_failure if isinstance(redis_failure, outages.RedisRefusal) else None
+    return Health(mongodb, redis_failure is None, refusal)
 
 
 async def status(services: Services, *, in_full: bool) -> tuple[int, Document]:
-    """The status code of /api/status and its body; `version` only for callers who may see it."""
-    mongodb, cache = await asyncio.gather(_answers_mongodb(services), _answers_redis(services))
+    """Return the status code of /api/status and its body; its members are for callers who may see them."""
+    found = await health(services)
     body: Document = {}
     if in_full:
-        body = {
-            "version": API_VERSION,
-            "mongodb": "ok" if mongodb else "down",
-            "redis": "ok" if cache else "down",
-        }
+        redis_state = "ok" if found.redis else "down"
+        if found.redis_refusal is not None:
+            redis_state = outages.reason(found.redis_refusal)
+        body = {"version": API_VERSION, "mongodb": "ok" if found.mongodb else "down", "redis": redis_state}
         if is_quiesced(services):
             body["quiesced"] = True
-        if mongodb and (fault := await _master_key_fault(services)) is not None:
+        if found.mongodb and (fault := await _master_key_fault(services)) is not None:
             body["masterKey"] = fault
-    if not mongodb:
-        return DATABASE_UNREACHABLE, body
-    return (200 if cache else 500), body
+    return (found.status if found.mongodb else DATABASE_UNREACHABLE), body
 
 
 def is_quiesced(services: Services) -> bool:
@@ -68,9 +93,10 @@ async def _answers_mongodb(services: Services) -> bool:
     return True
 
 
-async def _answers_redis(services: Services) -> bool:
+async def _redis_failure(services: Services) -> Exception | None:
+    """Write a key, because a server that answers may refuse writes; return the failure."""
     try:
-        await asyncio.wait_for(services.runtime.redis.ping(), _PATIENCE_SECONDS)
-    except (*redis.STORE_ERRORS, TimeoutError):
-        return False
-    return True
+        await asyncio.wait_for(services.runtime.redis.require_writable(), _PATIENCE_SECONDS)
+    except (*redis.STORE_ERRORS, TimeoutError) as error:
+        return error
+    return None

@@ -111,7 +111,7 @@ class _Pool:
     async def run(self, request: Mapping[str, Any], answer: Answer) -> InvocationResult:
         """Execute a request in the next free process. Raises Unavailable if the queue is full."""
         if self._pending >= self._processes + self._settings.max_waiting:
-            raise Unavailable(_FULL, log_detail="the sandbox is full")
+            raise Unavailable(_FULL, log_detail="the sandbox is full", retry_after_seconds=1)
         self._pending += 1
         try:
             await self._acquire_slot()
@@ -134,7 +134,7 @@ class _Pool:
             async with asyncio.timeout(_QUEUE_SECONDS):
                 await self._slots.acquire()
         except TimeoutError as error:
-            raise Unavailable(_FULL, log_detail="the sandbox is busy") from error
+            raise Unavailable(_FULL, log_detail="the sandbox is busy", retry_after_seconds=1) from error
 
     async def _execute(self, request: bytes, answer: Answer) -> InvocationResult:
         child = await self._child()
@@ -164,7 +164,9 @@ class _Pool:
         try:
             return await _Child.start(self._settings)
         except OSError as error:
-            raise Unavailable(_FULL, log_detail=f"no process for the sandbox: {error}") from error
+            raise Unavailable(
+                _FULL, log_detail=f"no process for the sandbox: {error}", retry_after_seconds=1
+            ) from error
 
     def _crashed(self, code: int) -> InvocationResult:
         """The result of a process that ended with this code; the kernel ends one that exceeds its time with SIGPROF."""

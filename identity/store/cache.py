@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store.outages import OUTAGES
 
 V = TypeVar("V")
 

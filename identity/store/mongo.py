@@ -34,15 +34,17 @@ Write = Callable[[Session | None], Awaitable[Any]]
 STORE_ERRORS = (errors.PyMongoError,)
 """The exceptions that a store method may raise when MongoDB fails."""
 
-_SERVER_SELECTION_MS = 3000
-"""Longer than a restart of the embedded server takes."""
 BULK_SECONDS = 60.0
 """The time limit for a change of very many documents; an interrupted one is found and repeated."""
+_ABORT_SECONDS = 1.0
 _MIN_BACKOFF_SECONDS = 0.002
 _MAX_BACKOFF_SECONDS = 0.1
 """Conflicting transactions retry with exponential backoff and jitter."""
 
 _INDEX_NOT_FOUND = 27
+
+_WITHOUT_ELECTIONS = frozenset({"LoadBalanced", "Sharded", "Single"})
+"""The types of a topology in which every known server accepts writes, as far as the driver knows."""
 
 CHUNK = 1000
 """The number of documents per step of a bulk change."""
@@ -100,7 +102,8 @@ class Database:
                 uri,
                 appname="identity",
                 tz_aware=True,
-                serverSelectionTimeoutMS=_SERVER_SELECTION_MS,
+                # As long as an operation: the driver repeats what a primary may have executed once there is a new one.
+                serverSelectionTimeoutMS=round(OPERATION_SECONDS * 1000),
                 timeoutMS=round(OPERATION_SECONDS * 1000),
                 retryWrites=True,
                 maxPoolSize=64,
@@ -113,7 +116,7 @@ class Database:
         self.motor: motor_asyncio.AsyncIOMotorDatabase[Document] = self._client.get_database(
             name, read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern("majority", j=True)
         )
-        self._breaker = StoreCircuitBreaker(lambda: self.motor.command("ping"))
+        self._breaker = StoreCircuitBreaker(lambda: self.motor.command("ping"), self.has_primary)
 
     def collection(self, name: str) -> Collection:
         """A collection of this database whose operations run through the circuit breaker."""
@@ -146,8 +149,14 @@ class Database:
 
     async def ping(self) -> None:
         """One round trip; raises PyMongoError if the server is unavailable."""
-        self._breaker.require_closed()
-        await self._breaker.run(self.motor.command("ping"))
+        await self._breaker.call(lambda: self.motor.command("ping"))
+
+    def has_primary(self) -> bool:
+        """Return whether the driver knows a server that accepts writes."""
+        description = self._client.delegate.topology_description
+        if description.topology_type_name == "ReplicaSetWithPrimary":
+            return True
+        return description.topology_type_name in _WITHOUT_ELECTIONS and bool(description.known_servers)
 
     async def in_transaction(
         self, write: Callable[[Session], Coroutine[Any, Any, T]], limit_seconds: float = OPERATION_SECONDS
@@ -155,21 +164,71 @@ class Database:
         """Run `write` in a transaction and retry transient conflicts.
 
         An exception of `write` aborts the transaction and is raised. Raises Duplicate for a duplicate key and
-        Unavailable if conflicts or an outage last longer than `limit_seconds` (the driver would retry for two minutes).
+        Unavailable if conflicts last longer than `limit_seconds` (the driver would retry for two minutes). The time of
+        an election does not count.
         """
         self._breaker.require_closed()
-        deadline = time.monotonic() + limit_seconds
         async with await self._breaker.run(self._client.start_session()) as session:
             actions = self._after_commit[id(session)] = []
             release_locks = functools.partial(self._locks.release, id(session))
             try:
-                with duplicates(), time_limit(limit_seconds):
-                    result = await _run_with_retries(session, write, deadline, release_locks)
+                with duplicates():
+                    result = await self._run_with_retries(session, write, limit_seconds, release_locks)
             finally:
                 del self._after_commit[id(session)]
             for action in actions:
                 action()
             return result
+
+    async def _run_with_retries(
+        self,
+        session: Session,
+        write: Callable[[Session], Coroutine[Any, Any, T]],
+        limit_seconds: float,
+        release_locks: Callable[[], None],
+    ) -> T:
+        deadline = time.monotonic() + limit_seconds
+        for attempt in itertools.count():
+            if await self._breaker.wait_for_primary():
+                deadline = time.monotonic() + limit_seconds
+            session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority", j=True))
+            try:
+                with time_limit(max(deadline - time.monotonic(), _MIN_BACKOFF_SECONDS)):
+                    result = await write(session)
+                await self._commit(session, deadline)
+            except errors.PyMongoError as error:
+                await _abort(session)
+                if not error.has_error_label("TransientTransactionError"):
+                    raise
+                if time.monotonic() > deadline and self.has_primary():
+                    message = "The service cannot make this change now. Try again."
+                    raise Unavailable(message, retry_after_seconds=1) from error
+            except BaseException:
+                await _abort(session)
+                raise
+            else:
+                return result
+            finally:
+                release_locks()
+            backoff_seconds = min(_MIN_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff_seconds * random.random())  # noqa: S311
+        raise AssertionError("unreachable")
+
+    async def _commit(self, session: Session, deadline: float) -> None:
+        """Commit, and retry, which is safe, while the result is unknown and there is time or an election."""
+        while True:
+            try:
+                with time_limit(OPERATION_SECONDS):
+                    await session.commit_transaction()
+            except errors.PyMongoError as error:
+                if not error.has_error_label("UnknownTransactionCommitResult"):
+                    raise
+                if await self._breaker.wait_for_primary():
+                    deadline = time.monotonic() + OPERATION_SECONDS
+                elif time.monotonic() > deadline:
+                    raise
+            else:
+                return
 
     async def execute(
         self, writes: Sequence[Write], session: Session | None = None, limit_seconds: float = OPERATION_SECONDS
@@ -269,50 +328,9 @@ def tenant_filter(tenant_id: str | None) -> Document:
     return {} if tenant_id is None else {"tenantId": tenant_id}
 
 
-async def _run_with_retries(
-    session: Session,
-    write: Callable[[Session], Coroutine[Any, Any, T]],
-    deadline: float,
-    release_locks: Callable[[], None],
-) -> T:
-    for attempt in itertools.count():
-        session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority", j=True))
-        try:
-            result = await write(session)
-            await _commit(session, deadline)
-        except errors.PyMongoError as error:
-            await _abort(session)
-            if not error.has_error_label("TransientTransactionError"):
-                raise
-            if time.monotonic() > deadline:
-                raise Unavailable("The service cannot make this change now. Try again.") from error
-            release_locks()
-            backoff_seconds = min(_MIN_BACKOFF_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
-            await asyncio.sleep(backoff_seconds * random.random())  # noqa: S311
-        except BaseException:
-            await _abort(session)
-            raise
-        else:
-            return result
-        finally:
-            release_locks()
-    raise AssertionError("unreachable")
-
-
-async def _commit(session: Session, deadline: float) -> None:
-    """Commit, and retry (which is safe) while the result is unknown."""
-    while True:
-        try:
-            await session.commit_transaction()
-        except errors.PyMongoError as error:
-            if not error.has_error_label("UnknownTransactionCommitResult") or time.monotonic() > deadline:
-                raise
-        else:
-            return
-
-
 async def _abort(session: Session) -> None:
-    with contextlib.suppress(errors.InvalidOperation):  # after a commit attempt there is nothing to abort
+    # After a commit attempt there is nothing to abort; without a primary the transaction is gone.
+    with contextlib.suppress(errors.InvalidOperation), time_limit(_ABORT_SECONDS):
         await session.abort_transaction()
 
 

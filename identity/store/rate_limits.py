@@ -57,7 +57,7 @@ class RateLimits(RedisStore):
         """Count an attempt. Raises Unavailable, with the message and the time to wait, if a limit is exhausted."""
         wait_seconds = await self.consume(tenant_id, limits)
         if wait_seconds is not None:
-            raise Unavailable(f"{message} Try again in {wait_seconds} seconds.")
+            raise Unavailable.for_seconds(wait_seconds, message)
 
     @contextlib.asynccontextmanager
     async def attempt(self, tenant_id: TenantId, limits: Sequence[Limit], message: str) -> AsyncIterator[None]:

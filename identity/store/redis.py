@@ -23,6 +23,7 @@ from identity.store.telemetry import StoreTelemetry
 from identity.store.vault import Vault
 
 _STARTUP_SECONDS = 10
+_HEALTH_SECONDS = 60
 _LUA = Path(__file__).with_name("lua")
 
 STORE_ERRORS = (exceptions.RedisError,)
@@ -70,6 +71,10 @@ class Redis:
     async def ping(self) -> None:
         """One round trip; raises RedisError if the server is unavailable."""
         await self.client.ping()
+
+    async def require_writable(self) -> None:
+        """Write a key. Raises RedisError if the server is unavailable, or answers and refuses writes."""
+        await self.client.set(self.key("health"), "1", ex=_HEALTH_SECONDS)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -26,6 +26,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
 
+from identity.store import outages
 from identity.store.telemetry import REDIS, StoreTelemetry
 
 T = TypeVar("T")
@@ -213,7 +214,7 @@ class Client(redis.Redis):
             if pending.reply.done():  # the caller was cancelled
                 continue
             if isinstance(reply, Exception):
-                pending.reply.set_exception(reply)
+                pending.reply.set_exception(outages.of_redis(reply))
             else:
                 pending.reply.set_result(reply)
 
@@ -249,7 +250,7 @@ class ClusterClient(redis.RedisCluster):
             raise exceptions.ConnectionError(f"the cluster is unavailable: {error}") from error
         except exceptions.RedisError as error:
             failure = type(error).__name__
-            raise
+            raise outages.of_redis(error) from error
         finally:
             seconds = time.perf_counter() - began
             self._telemetry.observe(REDIS, seconds, failed=failure not in {None, "NoScriptError"})

@@ -11,8 +11,6 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from identity.store.store_circuit_breaker import OPERATION_SECONDS, time_limit
-
 _GATHERING_ITERATIONS: Final = 8
 """Iterations of the event loop before a batch starts: an arrived request takes several until it is submitted."""
 
@@ -34,7 +32,7 @@ class RequestCoalescer(Generic[A, R]):
         result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._pending.append((request, result))
         if self._worker is None:
-            # A fresh context: the time limit of the first caller must not apply to the others.
+            # A fresh context, so that each operation has its own time limit, whatever that of the first caller.
             self._worker = asyncio.create_task(self._run(), context=contextvars.Context())
         return await result
 
@@ -50,8 +48,7 @@ class RequestCoalescer(Generic[A, R]):
 
     async def _process(self, batch: Sequence[tuple[A, asyncio.Future[R]]]) -> None:
         try:
-            with time_limit(OPERATION_SECONDS):
-                results = await self._run_batch([request for request, _ in batch])
+            results = await self._run_batch([request for request, _ in batch])
         except Exception as error:  # noqa: BLE001 (raised to every caller)
             for _, future in batch:
                 if not future.done():

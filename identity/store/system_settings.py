@@ -8,7 +8,7 @@ from identity.call import Document
 from identity.domain.objects.system_configuration import SentEvents, SystemSettings
 from identity.store.cache import stale_if_unavailable
 from identity.store.documents import Documents
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store.outages import OUTAGES
 
 DOCUMENT_ID = "system"
 

@@ -14,7 +14,8 @@ from identity.errors import Invalid, Unauthorized, Unavailable
 from identity.ids import TenantId, parse_id
 from identity.instants import Instant
 from identity.services import Services
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store import outages
+from identity.store.outages import OUTAGES
 
 _log = structlog.get_logger(__name__)
 
@@ -162,7 +163,7 @@ async def _count_unknown(services: Services, text: str, origin: Origin) -> None:
             _network(origin), services.configuration.api_keys.fingerprint(text)
         )
     except OUTAGES as error:
-        _log.warning("unknown API key not counted", request_id=origin.request_id, error=type(error).__name__)
+        _log.warning("unknown API key not counted", request_id=origin.request_id, outage=outages.reason(error))
         return
     if wait_seconds is not None:
         _log.warning("too many unknown API keys", request_id=origin.request_id, address=origin.ip_address)
@@ -174,7 +175,7 @@ def _network(origin: Origin) -> str:
 
 
 def _too_many(wait_seconds: int) -> Unavailable:
-    return Unavailable(f"Too many unknown API keys came from this network. Try again in {wait_seconds} seconds.")
+    return Unavailable.for_seconds(wait_seconds, "Too many unknown API keys came from this network.")
 
 
 def _require_live(api_key: Document, now: Instant) -> None:

@@ -24,7 +24,8 @@ from identity.operations.groups import administrators
 from identity.operations.objects import audited_writes, features
 from identity.permissions import endpoint_of
 from identity.services import Services
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store import outages
+from identity.store.outages import OUTAGES
 from identity.web import authentication, cross_origin, internal_requests
 from identity.web.client_address import REQUEST_ID_HEADER, ClientAddresses
 from identity.web.cross_origin import CrossOriginAccess
@@ -39,6 +40,9 @@ _log = structlog.get_logger(__name__)
 _ABSENT = frozenset({"null", "undefined"})
 """What clients in JavaScript send for a query parameter without a value."""
 
+_OUTAGE = "The service cannot answer this request now. Try again."
+_OUTAGE_SECONDS = 2
+"""Retry-After during an outage of a store. The service itself has waited for the election of a primary."""
 _KEYED = frozenset({Access.API_KEY, Access.KEY_MANAGER, Access.OPTIONAL_KEY})
 _EXPLAINED = frozenset(range(401, 500))
 """The refusals whose reason is logged; responses with the status 400 name it themselves, and may repeat input."""
@@ -133,15 +137,13 @@ class BaseHandler(RequestReader, ResponseWriter):
         try:
             reply = await self.answer(declared, method, path)
         except ServiceError as error:
-            self.refusal = error
-            self.refuse(error)
+            self.refuse_counted(error)
         except tornado.web.HTTPError:
             raise
         except OUTAGES as error:
-            _log.warning(
-                "a store is unavailable", request_id=self.request_id, route=self.template, error=type(error).__name__
-            )
-            self.refuse(Unavailable("The service cannot answer this request now. Try again."))
+            reason = outages.reason(error)
+            _log.warning("a store is unavailable", request_id=self.request_id, route=self.template, outage=reason)
+            self.refuse_counted(Unavailable(_OUTAGE, log_detail=reason, retry_after_seconds=_OUTAGE_SECONDS))
         except Exception:  # noqa: BLE001 (logged in full; the response has no details)
             _log.exception("request failed", request_id=self.request_id, route=self.template)
             self.fail()
@@ -150,6 +152,13 @@ class BaseHandler(RequestReader, ResponseWriter):
                 self.send(reply)
             else:
                 await self.send_pieces(reply.pieces, reply.headers)
+
+    def refuse_counted(self, error: ServiceError) -> None:
+        """Send an error, and keep it for the access log."""
+        self.refusal = error
+        if isinstance(error, Unavailable):
+            self.retry_after_seconds = error.retry_after_seconds
+        self.refuse(error)
 
     async def answer(self, declared: Endpoint, method: Method, path: Mapping[str, str]) -> Reply:
         """Authenticate, resolve the tenant, read the body, and call the method."""

@@ -39,7 +39,7 @@ from identity.config.sections import Server as Settings
 from identity.domain.scim import errors as scim_errors
 from identity.errors import TooLarge
 from identity.services import Services
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store.outages import OUTAGES
 from identity.web import accepting, authentication
 from identity.web.accepting import Accepting
 from identity.web.response import errors_body

@@ -59,6 +59,8 @@ class ResponseWriter(tornado.web.RequestHandler):
     in_flight: InFlight
     template: str
     request_id: str = ""
+    retry_after_seconds: int | None = None
+    """The header Retry-After of a response with the status 503."""
     refusal_reason: str
     """The reason of a refusal without an exception, for the access log."""
     SUPPORTED_METHODS: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -111,6 +113,8 @@ class ResponseWriter(tornado.web.RequestHandler):
         self.set_status(reply.status)
         if self.in_flight.is_draining:
             self.set_header("Connection", "close")
+        if reply.status == Unavailable.status and self.retry_after_seconds is not None:
+            self.set_header("Retry-After", self.retry_after_seconds)
         for name, value in reply.headers.items():
             self.set_header(name, value)
         for morsel in reply.cookies:

@@ -19,7 +19,7 @@ from identity.errors import InvalidRequest
 from identity.operations.api import discovery
 from identity.operations.clients.clients import TenantHints
 from identity.services import Services
-from identity.store.store_circuit_breaker import OUTAGES
+from identity.store.outages import OUTAGES
 
 _log = structlog.get_logger(__name__)
 

@@ -24,6 +24,7 @@ from identity.domain.webhooks.retry_schedule import RetrySchedule
 from identity.ids import TenantId
 from identity.operations.objects import event_logs
 from identity.services import Services
+from identity.store import outages
 from identity.store.mongo import STORE_ERRORS
 from identity.store.wakeups import Wakeups
 from identity.store.work_queues import Job, JobLease, WorkQueue
@@ -123,7 +124,7 @@ class QueueWorker(abc.ABC, Generic[J]):
             try:
                 leases = await self._leasing.run(self._lease())
             except STORE_ERRORS as error:
-                _log.warning("job queue unavailable", queue=self.name, error=type(error).__name__)
+                _log.warning("job queue unavailable", queue=self.name, outage=outages.reason(error))
                 await asyncio.sleep(_BACK_OFF_SECONDS)
                 continue
             for lease in leases:

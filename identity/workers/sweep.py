@@ -13,7 +13,7 @@ from identity.operations.groups import groups
 from identity.operations.user_actions import action_expiry
 from identity.operations.users import unverified_user_cleanup, user_consents, user_import
 from identity.services import Services
-from identity.store import mongo
+from identity.store import mongo, outages
 
 _log = structlog.get_logger(__name__)
 
@@ -46,5 +46,5 @@ class Sweeper:
                 await user_consents.send_second_mails(self._services)
                 await action_expiry.sweep(self._services)
             except mongo.STORE_ERRORS as error:
-                _log.warning("sweep interrupted", error=type(error).__name__)
+                _log.warning("sweep interrupted", outage=outages.reason(error))
             await asyncio.sleep(_INTERVAL_SECONDS)

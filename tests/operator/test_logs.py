@@ -159,3 +159,35 @@ def test_access_log_has_the_format_of_the_other_entries(style):
         return [line if style == "console" else line.split("timestamp")[0] for line in lines]
 
     assert parsed(lines_of(style, logs.ACCESS)) == parsed(lines_of(style, "identity.other"))
+
+
+@pytest.mark.requirement("operate-15")
+def test_an_outage_is_one_entry_in_ten_seconds_with_the_number_of_suppressed_ones(log, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
+    for _ in range(50):
+        structlog.get_logger().warning("a store is unavailable", outage="AutoReconnect")
+    structlog.get_logger().warning("a store is unavailable", outage="OOM: the memory limit is reached")
+    structlog.get_logger().warning("job queue unavailable", outage="AutoReconnect")
+    now[0] += 11
+    structlog.get_logger().warning("a store is unavailable", outage="AutoReconnect")
+    found = [(entry["event"], entry["outage"][:13], entry.get("suppressed")) for entry in entries(log)]
+    assert found == [
+        ("a store is unavailable", "AutoReconnect", None),
+        ("a store is unavailable", "OOM: the memo", None),
+        ("job queue unavailable", "AutoReconnect", None),
+        ("a store is unavailable", "AutoReconnect", 49),
+    ]
+
+
+@pytest.mark.requirement("operate-15")
+def test_a_traceback_that_repeats_is_written_once(log):
+    for number in range(5):
+        try:
+            raise ValueError(f"number {number}")
+        except ValueError:
+            structlog.get_logger().exception("request failed", number=number)
+    found = entries(log)
+    assert [entry["number"] for entry in found] == [0, 1, 2, 3, 4]
+    assert ["exception" in entry for entry in found] == [True, False, False, False, False]
+    assert {entry.get("error") for entry in found[1:]} == {"ValueError"}

@@ -19,9 +19,9 @@ from identity.store import redis_clients
 from identity.store.browser_sessions import SsoSession, SsoSessions
 from identity.store.device_grants import DeviceGrants, NewDeviceGrant
 from identity.store.one_time_tokens import OneTimeTokens
+from identity.store.outages import OUTAGES
 from identity.store.redis import Redis
 from identity.store.revocations import Revocations
-from identity.store.store_circuit_breaker import OUTAGES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STORES = ROOT / "identity" / "store"

@@ -23,9 +23,10 @@ from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
 from identity.operations.login import login_records
 from identity.services import Services
+from identity.store import outages
 from identity.store.mongo import Session
+from identity.store.outages import OUTAGES
 from identity.store.refresh_tokens import PresentedRefreshToken
-from identity.store.store_circuit_breaker import OUTAGES
 from identity.tokens.access_tokens import TokenContext
 
 _log = structlog.get_logger(__name__)
@@ -175,7 +176,7 @@ async def _write_use(
         if session is not None:
             raise
         # The token is rotated: without a response the client would present the old value, which looks like theft.
-        _log.warning("login record lost: its store is unavailable", error=type(error).__name__)
+        _log.warning("login record lost: its store is unavailable", outage=outages.reason(error))
     return value
 
 

@@ -87,7 +87,7 @@ def address_attempt(services: Services, call: Call) -> AbstractAsyncContextManag
 
 def too_many_attempts(wait_seconds: int) -> Unavailable:
     """Return the error of a rejected attempt."""
-    return Unavailable(f"{TOO_MANY} Try again in {wait_seconds} seconds.")
+    return Unavailable.for_seconds(wait_seconds, TOO_MANY)
 
 
 def _by_network(call: Call, account: str) -> list[Limit]:

@@ -317,7 +317,7 @@ def retry_on_conflict(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaita
                 return await function(*args, **kwargs)
             except Conflict:
                 await asyncio.sleep(_PAUSE_SECONDS * min(2**attempt, 32) * random.random())  # noqa: S311 (no secret)
-        raise Unavailable("Others are changing this object at the same time. Try again.")
+        raise Unavailable("Others are changing this object at the same time. Try again.", retry_after_seconds=1)
 
     return run
 

@@ -18,8 +18,8 @@ from identity.errors import Invalid, NotFound
 from identity.events.changes import Change, Event
 from identity.ids import TenantId
 from identity.services import Services
+from identity.store.outages import OUTAGES
 from identity.store.rate_limits import Limit
-from identity.store.store_circuit_breaker import OUTAGES
 
 _log = structlog.get_logger(__name__)
 

@@ -105,7 +105,7 @@ async def build_response(
                 213, await verification_responses.for_gated_registration(services, call, client, result)
             )
         case login_outcomes.TooManyAttempts():
-            raise Unavailable(f"Too many attempts failed. Try again in {result.wait_seconds} seconds.")
+            raise Unavailable.for_seconds(result.wait_seconds, "Too many attempts failed.")
         case _:
             raise NotFound(log_detail="wrong credentials")
 

@@ -14,9 +14,10 @@ from identity.instants import Instant, later
 from identity.operations.objects import event_logs
 from identity.operations.webhooks import webhook_deliveries
 from identity.services import Services
+from identity.store import outages
+from identity.store.outages import OUTAGES
 from identity.store.outbox_rows import DeliveryOutcome
 from identity.store.rate_limits import Limit
-from identity.store.store_circuit_breaker import OUTAGES
 
 _log = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ class WebhookMonitor:
                 if webhook_id not in succeeded | gone:
                     await self._record_failures(webhook_id, failures)
         except OUTAGES as error:
-            _log.warning("the health of webhooks could not be recorded", error=type(error).__name__)
+            _log.warning("the health of webhooks could not be recorded", outage=outages.reason(error))
 
     async def _record_success(self, webhook_id: WebhookId) -> None:
         """Clear failures, which any process may have recorded; without known failures only once a minute."""

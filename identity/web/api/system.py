@@ -21,13 +21,18 @@ _ANSWER = "{resource.schema}#{resource.name}"
 
 
 class HealthHandler(ApiHandler):
-    """Health for load balancers: 200 or 500 without a body. A quiesced process adds the header X-Quiesced."""
+    """Health for load balancers: 200 or 500 without a body; 503 with the reason while Redis refuses writes.
+
+    A quiesced process adds the header X-Quiesced.
+    """
 
     @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: None, 500: None})
     async def get(self, call: Call) -> Reply:
         """Check whether the service can handle requests."""
         headers = {"X-Quiesced": "true"} if operations.is_quiesced(self.services) else {}
-        return Reply(status=200 if await operations.is_healthy(self.services) else 500, headers=headers)
+        health = await operations.health(self.services)
+        health.require_writable()
+        return Reply(status=health.status, headers=headers)
 
 
 class StatusHandler(ApiHandler):
@@ -43,7 +48,7 @@ class StatusHandler(ApiHandler):
     @endpoint(
         access=Access.OPTIONAL_KEY,
         tenancy=Tenancy.BY_OPERATION,
-        answer=dict.fromkeys((200, operations.DATABASE_UNREACHABLE, 500), "api/status.response.json"),
+        answer=dict.fromkeys((200, operations.DATABASE_UNREACHABLE, 500, 503), "api/status.response.json"),
     )
     async def get(self, call: Call) -> Reply:
         """Retrieve the status; without a key an empty object."""
