@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import socket
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import Any
@@ -77,6 +78,8 @@ class Service:
         self._server: tornado.httpserver.HTTPServer | None = None
         self.port: int | None = None
         self.base_url = ""
+        self.monitoring_url = ""
+        """The address of the metrics and the health of a worker, which has no other port."""
         self.announcement: Mapping[str, str] = {}
 
     async def start(self) -> None:
@@ -85,21 +88,36 @@ class Service:
         Raises OSError if the address is not available, and StartupError if the kickstart fails.
         """
         settings = self.services.config.server
-        sockets = [] if self._role == "worker" else tornado.netutil.bind_sockets(settings.port, settings.address)
-        self.port = sockets[0].getsockname()[1] if sockets else None
-        self.base_url = settings.base_url or f"http://localhost:{self.port or settings.port}"
+        sockets = self._sockets()
+        port = sockets[0].getsockname()[1] if sockets else None
         application = web.application(self.services, self._parts.registry, self._parts.in_flight)
+        served = application
+        if self._role == "worker":
+            self.monitoring_url = f"http://localhost:{port}" if port else ""
+            served = web.monitoring_application(self.services, self._parts.registry, self._parts.in_flight, application)
+        else:
+            self.port = port
+        self.base_url = settings.base_url or f"http://localhost:{self.port or settings.port}"
         try:
             await self._prepare(application)
         except BaseException:
-            for socket in sockets:
-                socket.close()
+            for each in sockets:
+                each.close()
             raise
         for worker in self._parts.workers:
             await worker.start()
         if sockets:
-            self._server = http_server.serving(application, settings, web.body_limits(self.services))
+            self._server = http_server.serving(served, settings, web.body_limits(self.services))
             self._server.add_sockets(sockets)
+
+    def _sockets(self) -> list[socket.socket]:
+        """Listen for requests, or in a worker for those of the monitoring, if it has a port for them."""
+        config = self.services.config
+        if self._role != "worker":
+            return tornado.netutil.bind_sockets(config.server.port, config.server.address)
+        if config.metrics.worker_port is None:
+            return []
+        return tornado.netutil.bind_sockets(config.metrics.worker_port, config.metrics.worker_address)
 
     async def drain(self, deadline_seconds: float) -> None:
         """Refuse new connections, and let requests in flight finish within `deadline_seconds`."""

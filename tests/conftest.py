@@ -185,6 +185,7 @@ def configured(stores: EmbeddedStores) -> Callable[..., config.Config]:
         environ = {
             "IDENTITY__DATA_DIR": str(data_dir),
             "IDENTITY__SERVER__PORT": "0",
+            "IDENTITY__METRICS__WORKER_PORT": "0",
             # Many tests count audit log entries and events.
             "IDENTITY__AUDIT__API_WRITES": "false",
             "IDENTITY__KICKSTART__FILE": "null" if kickstart is None else "kickstart.yaml",

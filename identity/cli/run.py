@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
+import faulthandler
 import functools
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ import structlog
 import uvloop
 
 from identity import __version__, config, logs
-from identity.cli import listening, memory, settings
+from identity.cli import listening, memory, settings, systemd
 from identity.cli.settings import Options
 from identity.config import Config, ConfigError
 from identity.store import data_dir
@@ -45,8 +45,9 @@ def command(options: Options, role: str, *, quiesced: bool) -> int:
 def serve(options: Options, role: str, *, quiesced: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
     loaded = _with_flag(settings.load(options), quiesced=quiesced)
-    if role != "worker":
-        listening.require_free_port(loaded)
+    listening.require_free_port(loaded, role)
+    # systemd's watchdog ends a process whose event loop is blocked with SIGABRT: the log then shows where.
+    faulthandler.enable()
     return uvloop.run(_Process(loaded, options, role, is_quiesced=quiesced).run())
 
 
@@ -95,7 +96,8 @@ class _Process:
         loop.set_exception_handler(_on_loop_error)
         self._work = asyncio.create_task(self._start_and_serve())
         with contextlib.suppress(asyncio.CancelledError):
-            await self._work
+            async with systemd.watchdog():
+                await self._work
         return 0
 
     async def _start_and_serve(self) -> None:
@@ -104,11 +106,12 @@ class _Process:
             with data_dir.explained(connected.data_dir):
                 service = await app.build(connected, role=self._role)
             try:
-                with listening.explained(connected):
+                explained = listening.worker_explained if self._role == "worker" else listening.explained
+                with explained(connected):
                     await service.start()
                 memory.freeze_long_lived_objects()
                 self._phase = _Phase.SERVING
-                _notify("READY=1")
+                systemd.notify("READY=1")
                 self._announce(service)
                 await self._stop_requested.wait()
                 await self._drain(service)
@@ -118,7 +121,7 @@ class _Process:
 
     async def _drain(self, service: Any) -> None:
         """Accept no new connections and let requests in flight finish; a second signal ends the wait."""
-        _notify("STOPPING=1")
+        systemd.notify("STOPPING=1")
         _log.info("stopping", shutdown_seconds=self._settings.server.shutdown_seconds)
         drained = asyncio.create_task(service.drain(self._settings.server.shutdown_seconds))
         interrupted = asyncio.create_task(self._second_stop_requested.wait())
@@ -177,21 +180,15 @@ def _differences(one: Config, other: Config) -> Iterator[str]:
             yield key
 
 
-def _notify(state: str) -> None:
-    """Notify systemd, if it started the process (sd_notify(3))."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
-            channel.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
-
-
 def _start_text(service: Any, loaded: Config) -> Iterator[str]:
     """Yield the addresses of the service; at the first start also the generated secrets, if stdout is a terminal.
 
     A journal, a container log or a file would keep them readable for others.
     """
-    yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker without a port'}.\n"
+    yield f"\nThe identity service {__version__} is ready{'' if service.port else ', as a worker'}.\n"
     named = {}
+    if service.monitoring_url:
+        named["Monitoring"] = f"{service.monitoring_url}/api/prometheus/metrics and /api/health"
     if service.port:
         named = {
             "Address": service.base_url,

@@ -295,6 +295,8 @@ class Metrics:
 
     enabled: bool
     allowed_networks: tuple[Network, ...]
+    worker_address: str
+    worker_port: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

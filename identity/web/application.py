@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import prometheus_client
 import structlog
@@ -83,7 +83,7 @@ from identity.web.self_service import passwords as password_pages
 
 _log = structlog.get_logger(ACCESS)
 _is_enabled_for = logging.getLogger(ACCESS).isEnabledFor
-_PROBES = frozenset({"/api/health", "/api/prometheus/metrics", "/api/status"})
+_PROBES = frozenset({"/api/health", "/api/health/live", "/api/prometheus/metrics", "/api/status"})
 """Routes that monitoring requests every few seconds; those that succeed are logged at debug level."""
 
 
@@ -179,16 +179,37 @@ def application(
     services: Services, registry: prometheus_client.CollectorRegistry, in_flight: InFlight
 ) -> tornado.web.Application:
     """Return the Tornado application over the services."""
+    log = _RequestLog(registry)
+    return _application(services, in_flight, routes(registry), landing_page.UnknownPathHandler, log)
+
+
+def monitoring_application(
+    services: Services,
+    registry: prometheus_client.CollectorRegistry,
+    in_flight: InFlight,
+    application: tornado.web.Application,
+) -> tornado.web.Application:
+    """Return the application of a worker, which has the metrics and the health only, and the log of the other one."""
+    log = application.settings["log_function"]
+    return _application(services, in_flight, system.monitoring_routes(registry), system.NoRouteHandler, log)
+
+
+def _application(
+    services: Services,
+    in_flight: InFlight,
+    served: Sequence[Route],
+    unknown_path_handler: type[BaseHandler],
+    log: _RequestLog,
+) -> tornado.web.Application:
     settings = services.config.server
     addresses = ClientAddresses(settings.trusted_proxies, settings.base_url)
     common = {"services": services, "addresses": addresses, "in_flight": in_flight}
-    missing = {**common, "template": "none"}
     return RoutedApplication(
-        routes(registry),
+        served,
         common,
-        default_handler_class=landing_page.UnknownPathHandler,
-        default_handler_args=missing,
-        log_function=_RequestLog(registry),
+        default_handler_class=unknown_path_handler,
+        default_handler_args={**common, "template": "none"},
+        log_function=log,
     )
 
 

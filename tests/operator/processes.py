@@ -30,6 +30,7 @@ def environment(data_dir: Path, **settings: object) -> dict[str, str]:
         **inherited,
         "IDENTITY__DATA_DIR": str(data_dir),
         "IDENTITY__SERVER__PORT": "0",
+        "IDENTITY__METRICS__WORKER_PORT": "0",
         **given,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import json
@@ -12,6 +13,7 @@ import socket
 import stat
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +21,9 @@ import httpx
 import pytest
 
 from identity.cli import run as run_command
+from identity.cli import systemd
 from tests.operator.processes import Process, run, serving
+from tests.ports import free_port
 
 
 def pid_of(data_dir: Path, name: str) -> int:
@@ -233,15 +237,90 @@ def test_systemd_is_notified_of_readiness_and_stop(used, monkeypatch, tmp_path):
         assert channel.recv(100) == b"STOPPING=1"
 
 
-@pytest.mark.requirement("design-state-32", "project-8")
-def test_a_worker_opens_no_port(used):
+@pytest.mark.requirement("design-state-32", "project-8", "operate-17")
+def test_a_worker_serves_metrics_and_health_and_nothing_else(used):
     data_dir, _ = used
-    process = Process(data_dir, "--role", "worker")
+    port = free_port()
+    process = Process(data_dir, "--role", "worker", metrics__worker_port=port)
     process.wait_for(lambda: "Stop with" in process.text())
     assert refuses(process.port)
-    assert "worker without a port" in process.text()
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        assert "identity_webhook_oldest_due_seconds" in client.get("/api/prometheus/metrics").text
+        for path in ("/api/health", "/api/health/live", "/api/status"):
+            assert client.get(path).status_code == 200
+        for path in ("/", "/oauth2/token", "/api/tenant", "/.well-known/jwks.json", "/admin"):
+            assert (client.get(path).status_code, client.post(path).status_code) == (404, 404)
+    assert process.stop() == 0
+    occupied = socket.create_server(("127.0.0.1", port))
+    refused = run(data_dir, "--role", "worker", metrics__worker_port=port)
+    occupied.close()
+    assert refused.returncode == 1
+    assert f"Cannot listen on 127.0.0.1:{port}" in refused.stderr
+    assert "metrics.worker_port" in refused.stderr
+    process.output.close()
+
+
+def test_a_worker_without_a_port_for_metrics_opens_none(used):
+    data_dir, _ = used
+    process = Process(data_dir, "--role", "worker", metrics__worker_port="null")
+    process.wait_for(lambda: "Stop with" in process.text())
+    assert "Monitoring" not in process.text()
     assert process.stop() == 0
     process.output.close()
+
+
+@pytest.mark.requirement("operate-16")
+def test_the_watchdog_is_notified_while_the_event_loop_turns_and_not_while_the_process_is_suspended(used, monkeypatch):
+    data_dir, _ = used
+    address = f"\0identity-watchdog-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(address)
+        monkeypatch.setenv("NOTIFY_SOCKET", address.replace("\0", "@"))
+        monkeypatch.setenv("WATCHDOG_USEC", "600000")
+        with serving(data_dir) as process:
+            channel.settimeout(30)
+            assert {channel.recv(100) for _ in range(5)} <= {b"READY=1", b"WATCHDOG=1"}
+            process.popen.send_signal(signal.SIGSTOP)
+            drain(channel)
+            time.sleep(2)
+            assert drain(channel) == 0
+            process.popen.send_signal(signal.SIGCONT)
+            channel.settimeout(30)
+            assert channel.recv(100) == b"WATCHDOG=1"
+
+
+def drain(channel: socket.socket) -> int:
+    """Receive what has arrived, and return how many datagrams that were."""
+    channel.setblocking(False)
+    number = 0
+    with contextlib.suppress(BlockingIOError):
+        while channel.recv(100):
+            number += 1
+    return number
+
+
+@pytest.mark.requirement("operate-16")
+async def test_the_watchdog_is_not_notified_while_the_event_loop_is_blocked(monkeypatch):
+    address = f"\0identity-blocked-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(address)
+        channel.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address.replace("\0", "@"))
+        monkeypatch.setenv("WATCHDOG_USEC", "30000")
+        async with systemd.watchdog():
+            await asyncio.sleep(0.2)
+            assert channel.recv(100) == b"WATCHDOG=1"
+            drain(channel)
+            time.sleep(0.2)  # blocks the event loop, as a fault would
+            assert drain(channel) == 0
+            await asyncio.sleep(0.1)
+            assert drain(channel) > 0
+
+
+def test_the_watchdog_of_another_process_is_not_notified():
+    assert systemd.watchdog_seconds({"WATCHDOG_USEC": "20000000", "WATCHDOG_PID": "7"}, 7) == 20
+    for environ in ({}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "8"}):
+        assert systemd.watchdog_seconds(environ, 7) is None
 
 
 @pytest.mark.requirement("project-17")

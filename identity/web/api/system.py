@@ -35,6 +35,27 @@ class HealthHandler(ApiHandler):
         return Reply(status=health.status, headers=headers)
 
 
+class LivenessHandler(ApiHandler):
+    """Liveness for supervisors such as Kubernetes: 200 while the event loop turns, whatever the stores do."""
+
+    async def open_call(self, declared: Endpoint) -> Call:
+        """Return the call of an anonymous caller without a look at the stores."""
+        return Call(None, AnonymousCaller(), self.services.clock.now(), self.origin())
+
+    @endpoint(access=Access.PUBLIC, tenancy=Tenancy.BY_OPERATION, answer={200: None})
+    async def get(self, call: Call) -> Reply:
+        """Check whether the process handles requests; an outage of a store does not count."""
+        return Reply()
+
+
+class NoRouteHandler(ApiHandler):
+    """Paths that a worker does not serve: 404."""
+
+    async def prepare(self) -> None:
+        """Refuse the request."""
+        self.send(Reply(status=404))
+
+
 class StatusHandler(ApiHandler):
     """Status in detail, for callers with a global key."""
 
@@ -165,14 +186,22 @@ class ReactorMetricsHandler(ApiHandler):
     )
 
 
+def monitoring_routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
+    """Return what every process serves, workers included; `registry` has its metrics."""
+    return [
+        Route("/api/health", HealthHandler),
+        Route("/api/health/live", LivenessHandler),
+        Route("/api/status", StatusHandler),
+        Route("/api/prometheus/metrics", MetricsHandler, {"registry": registry}),
+    ]
+
+
 def routes(registry: prometheus_client.CollectorRegistry) -> list[Route]:
     """Return the routes of this module; `registry` has the metrics of the process."""
     return [
-        Route("/api/health", HealthHandler),
-        Route("/api/status", StatusHandler),
+        *monitoring_routes(registry),
         Route("/api/system/reindex", ReindexHandler),
         Route("/api/system/version", VersionHandler),
-        Route("/api/prometheus/metrics", MetricsHandler, {"registry": registry}),
         Route("/api/integration", SingleObjectHandler, {"resource": integrations.RESOURCE}),
         Route("/api/system-configuration", SingleObjectHandler, {"resource": system_configuration.RESOURCE}),
         Route("/api/reactor", ReactorHandler),
