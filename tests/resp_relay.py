@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator
 
 
 class RespRelay:
-    """Forwards connections to a Unix socket; while `refusal` is set, it answers each command with that error."""
+    """Forwards connections to a Unix socket; while `refusal` is set, it answers each command with that error.
+
+    Each command is delayed by `delay_seconds`.
+    """
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
         self._tasks: set[asyncio.Task[None]] = set()
         self.refusal: bytes | None = None
+        self.delay_seconds = 0.0
 
     async def relay(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         server, commands = await asyncio.open_unix_connection(self._socket)
@@ -21,6 +25,7 @@ class RespRelay:
         self._tasks.add(back)
         try:
             while command := await _command(client):
+                await asyncio.sleep(self.delay_seconds)
                 if self.refusal is None:
                     commands.write(command)
                     await commands.drain()

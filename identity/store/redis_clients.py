@@ -209,12 +209,14 @@ class Client(redis.Redis):
             for pending in batch:
                 pending.reply.cancel()
             raise
+        replies = [outages.of_redis(reply) if isinstance(reply, Exception) else reply for reply in replies]
+        failed = failed or any(isinstance(reply, outages.RedisRefusal) for reply in replies)
         self._telemetry.observe(REDIS, time.perf_counter() - began, failed=failed)
         for pending, reply in zip(batch, replies, strict=True):
             if pending.reply.done():  # the caller was cancelled
                 continue
             if isinstance(reply, Exception):
-                pending.reply.set_exception(outages.of_redis(reply))
+                pending.reply.set_exception(reply)
             else:
                 pending.reply.set_result(reply)
 

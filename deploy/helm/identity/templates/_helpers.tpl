@@ -40,6 +40,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* The pods of one role: called with (dict "root" $ "role" "web"). */}}
 {{- define "identity.pod" -}}
 {{- $ := .root -}}
+{{- $port := eq .role "worker" | ternary "metrics" "http" -}}
 metadata:
   labels:
     {{- include "identity.selector" $ | nindent 4 }}
@@ -94,32 +95,39 @@ spec:
           valueFrom: {secretKeyRef: {name: {{ include "identity.secret" $ }}, key: mongodb-uri}}
         - name: IDENTITY__REDIS__URL
           valueFrom: {secretKeyRef: {name: {{ include "identity.secret" $ }}, key: redis-url}}
+        {{- if eq .role "worker" }}
+        # The port for metrics and probes, which is the only one of a worker.
+        - {name: IDENTITY__METRICS__WORKER_ADDRESS, value: 0.0.0.0}
+        - {name: IDENTITY__METRICS__WORKER_PORT, value: {{ $.Values.worker.metricsPort | default "null" | quote }}}
+        {{- end }}
         {{- with $.Values.env }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- if ne .role "worker" }}
+      {{- $number := ternary $.Values.worker.metricsPort (include "identity.port" $) (eq .role "worker") }}
+      {{- if $number }}
       ports:
-        - {name: http, containerPort: {{ include "identity.port" $ }}}
+        - {name: {{ $port }}, containerPort: {{ $number }}}
       startupProbe:
-        httpGet: {path: /api/health, port: http}
+        httpGet: {path: /api/health, port: {{ $port }}}
         periodSeconds: 2
         timeoutSeconds: 4
         failureThreshold: 60
+      # Fails while the process is suspended or its event loop is blocked. An outage of a store restarts no pod.
+      livenessProbe:
+        httpGet: {path: /api/health/live, port: {{ $port }}}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 3
+      {{- end }}
+      {{- if ne .role "worker" }}
       # Fails while MongoDB or Redis does not answer: the pod gets no requests, but is not restarted.
       readinessProbe:
         httpGet: {path: /api/health, port: http}
         periodSeconds: 5
         timeoutSeconds: 4
-      livenessProbe:
-        tcpSocket: {port: http}
-        periodSeconds: 10
-        failureThreshold: 6
       lifecycle:
         preStop:
           exec: {command: [sleep, {{ $.Values.preStopSeconds | quote }}]}
-      {{- else if $.Values.worker.metricsPort }}
-      ports:
-        - {name: metrics, containerPort: {{ $.Values.worker.metricsPort }}}
       {{- end }}
       resources:
         {{- toYaml $.Values.resources | nindent 8 }}
