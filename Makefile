@@ -107,7 +107,7 @@ debian-run:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod
 
 debian-test:
-	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk ldap examples
+	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod browser nginx wrk ldap promtool examples
 
 debian-bench:
 	@BOOT=$(BOOT) sh .ci/debian-packages venv mongod wrk

@@ -175,6 +175,7 @@ async def _nothing() -> None:
 
 SCENARIOS: Mapping[str, tuple[Scenario, int]] = {
     "mongodb: primary killed": (_replica_set(lambda mongo: mongo.kill_primary()), 2),
+    "mongodb: primary killed, default settings": (_replica_set(lambda mongo: mongo.kill_primary(), settings={}), 2),
     "mongodb: primary steps down": (_replica_set(lambda mongo: mongo.step_down()), 2),
     "mongodb: primary suspended for 10 s": (_replica_set(lambda mongo: mongo.freeze_primary(10)), 2),
     "mongodb: primary suspended for 20 s, short heartbeats": (

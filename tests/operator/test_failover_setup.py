@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 
 import pytest
 
 from ha import mongo_servers, networks, redis_servers, tls
 from identity.store import redis_clients
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +53,9 @@ def test_partition_names_what_the_machine_lacks(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: None if name == "iptables" else f"/usr/sbin/{name}")
     assert networks.missing() == "iptables"
+
+
+def test_documented_replica_set_has_the_settings_that_are_measured():
+    page = (ROOT / "docs" / "deploy" / "README.md").read_text()
+    settings = ", ".join(f"{name}: {value}" for name, value in mongo_servers.SETTINGS.items())
+    assert f"settings: {{{settings}}}" in page

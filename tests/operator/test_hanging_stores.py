@@ -72,12 +72,13 @@ WITHOUT_STORES: Final = {
     "GET /.well-known/change-password",
     "GET /api/docs",
     "GET /api/docs/reference.css",
+    "GET /api/health/live",
     "GET /favicon.ico",
     "GET /oauth2/webauthn",
     "GET /{tenant_id}/oauth2/webauthn",
     "POST /oauth2/callback",
 }
-"""Redirects, static files, the API reference, and a page that forwards a form."""
+"""Redirects, static files, liveness, the API reference, and a page that forwards a form."""
 
 OF_HEALTH: Final = {
     "/api/health": {MONGODB: 500, REDIS: 500},

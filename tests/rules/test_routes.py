@@ -39,6 +39,7 @@ PUBLIC = {
     ("/api/docs/schemas/{name}", "GET"),
     ("/api/docs/{tag}", "GET"),
     ("/api/health", "GET"),
+    ("/api/health/live", "GET"),
     ("/api/identity-provider/lookup", "GET"),
     ("/api/identity-provider/start", "POST"),
     ("/api/jwt/public-key", "GET"),
