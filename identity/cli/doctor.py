@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import email.utils
 import ipaddress
@@ -63,10 +64,10 @@ def _performed(check: Callable[[Api], Iterator[Finding]], api: Api) -> list[Find
 
 def _health(api: Api) -> Iterator[Finding]:
     started = time.monotonic()
-    status, headers, _ = api.exchange("GET", "/api/health")
+    status, headers, body = api.exchange("GET", "/api/health")
     milliseconds = round((time.monotonic() - started) * 1000)
     if status != 200:
-        text = f"/api/health responds with {status}: MongoDB or Redis does not answer"
+        text = f"/api/health responds with {status}: {_health_reason(body)}"
         yield Finding("fault", "health", text, "Check mongodb.uri and redis.url with identity check-config.")
     elif milliseconds > _SLOW_MILLISECONDS:
         yield Finding(
@@ -75,6 +76,13 @@ def _health(api: Api) -> Iterator[Finding]:
     else:
         yield Finding("ok", "health", f"answered in {milliseconds} ms")
     yield from _clock(headers.get("Date"))
+
+
+def _health_reason(body: str) -> str:
+    """Return why the service is not healthy; without a body that is an outage, and a proxy may send another one."""
+    with contextlib.suppress(LookupError, TypeError, ValueError):
+        return str(json.loads(body)["generalErrors"][0]["message"])
+    return "MongoDB or Redis does not answer"
 
 
 def _clock(date: str | None) -> Iterator[Finding]:
@@ -144,8 +152,10 @@ def _stores(api: Api) -> Iterator[Finding]:
     for store in ("mongodb", "redis"):
         if body.get(store) == "ok":
             yield Finding("ok", store, "answers")
-        elif store in body:
+        elif body.get(store) == "down":
             yield Finding("fault", store, "does not answer", f"Check {store}.{'uri' if store == 'mongodb' else 'url'}.")
+        elif store in body:
+            yield Finding("fault", store, f"refuses writes: {body[store]}", f"Check the log and the limits of {store}.")
     yield from _state(api, body)
 
 

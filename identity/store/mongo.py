@@ -21,6 +21,7 @@ from pymongo.read_concern import ReadConcern
 
 from identity.call import Document
 from identity.errors import Duplicate, StartupError, Unavailable
+from identity.store import outages
 from identity.store.store_circuit_breaker import OPERATION_SECONDS, BreakerProxy, StoreCircuitBreaker, time_limit
 from identity.store.telemetry import MongoCommands, StoreTelemetry
 
@@ -199,7 +200,7 @@ class Database:
             except errors.PyMongoError as error:
                 await _abort(session)
                 if not error.has_error_label("TransientTransactionError"):
-                    raise
+                    raise _as_outage(error) from None
                 if time.monotonic() > deadline and self.has_primary():
                     message = "The service cannot make this change now. Try again."
                     raise Unavailable(message, retry_after_seconds=1) from error
@@ -227,6 +228,7 @@ class Database:
                     deadline = time.monotonic() + OPERATION_SECONDS
                 elif time.monotonic() > deadline:
                     raise
+                await asyncio.sleep(_MAX_BACKOFF_SECONDS * random.random())  # noqa: S311
             else:
                 return
 
@@ -332,6 +334,11 @@ async def _abort(session: Session) -> None:
     # After a commit attempt there is nothing to abort; without a primary the transaction is gone.
     with contextlib.suppress(errors.InvalidOperation), time_limit(_ABORT_SECONDS):
         await session.abort_transaction()
+
+
+def _as_outage(error: errors.PyMongoError) -> errors.PyMongoError:
+    """Return the failure of a commit as one of OUTAGES, if it is one: commits do not pass the circuit breaker."""
+    return outages.of_mongodb(error) if isinstance(error, errors.OperationFailure) else error
 
 
 def short(error: Exception) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from identity.cli import exit_codes
+from identity.operations import status
+from identity.store import outages
 from tests import internals, webhooks
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, checking_client
 from tests.console import administrator
@@ -23,6 +25,19 @@ async def test_every_part_of_a_working_instance_is_examined(identity):
     assert {"health", "clock", "version", "mongodb", "redis", "issuers", "keys", "webhooks"} <= findings.keys()
     assert {findings[name]["level"] for name in ("health", "clock", "version", "mongodb", "redis")} <= {"ok", "warning"}
     assert "mongodb" in (await identity("doctor")).out
+
+
+@pytest.mark.requirement("operate-13", "ship-16")
+async def test_redis_that_refuses_writes_is_found_with_its_reason(identity, monkeypatch):
+    async def refused(_services: object) -> Exception:
+        return outages.RedisRefusal("for a test", "MISCONF")
+
+    monkeypatch.setattr(status, "_redis_failure", refused)
+    done = await identity("doctor", "--json")
+    assert done.code == exit_codes.FAILURE
+    findings = {finding["check"]: finding for finding in json.loads(done.out[done.out.index("[\n") :])}
+    assert findings["health"]["text"] == "/api/health responds with 503: Redis refuses writes (MISCONF)."
+    assert findings["redis"]["text"] == "refuses writes: MISCONF: the server cannot write to its disk"
 
 
 @pytest.mark.requirement("ship-16")

@@ -27,8 +27,9 @@ from identity.store.embedded.mongod import Mongod
 from identity.store.embedded.stores import EmbeddedStores
 from identity.store.store_circuit_breaker import time_limit
 from identity.web.base_handlers import BaseHandler
-from tests import plain_http, relying_party
+from tests import plain_http, relying_party, webhooks
 from tests.conftest import DEFAULT_TENANT, SUPER_KEY, Build
+from tests.ports import free_port
 from tests.relying_party import RelyingParty
 from tests.resp_relay import RespRelay, relaying
 
@@ -158,6 +159,17 @@ async def test_write_that_is_not_acknowledged_is_503(own: Stores, impatient: htt
         assert_unavailable(await impatient.post("/api/webhook", json=body))
         assert_unavailable(await impatient.post("/api/user", json=new_user()))
     await answering(impatient)
+
+
+@pytest.mark.requirement("operate-12")
+async def test_commit_whose_result_stays_unknown_is_503(own: Stores, api: httpx.AsyncClient, rp: RelyingParty) -> None:
+    """It is repeated for five seconds. The webhook makes the creation of a user a transaction."""
+    await webhooks.subscribe(api, rp.tenant, f"http://127.0.0.1:{free_port()}/", ["user.create"])
+    api.headers["X-FusionAuth-TenantId"] = rp.tenant["id"]
+    async with own.failing(errorCode=262, failCommands=("commitTransaction",)):
+        assert_unavailable(await api.post("/api/user", json=new_user()))
+    async with own.failing({"times": 3}, errorCode=262, failCommands=("commitTransaction",)):
+        assert (await api.post("/api/user", json=new_user())).status_code == 200
 
 
 async def test_another_error_of_mongodb_stays_a_fault_of_the_service(own: Stores, impatient: httpx.AsyncClient) -> None:

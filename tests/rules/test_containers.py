@@ -109,7 +109,7 @@ def test_compose_runs_two_hardened_processes_of_this_version_behind_nginx():
         assert one["environment"]["IDENTITY__SERVER__TRUSTED_PROXIES"] == f"[{proxy}/32]"
         assert ipaddress.ip_address(proxy) in ipaddress.ip_network(subnet())
     upstream = re.findall(r"server (identity-\d):9011", (ROOT / "deploy" / "compose" / "nginx.conf").read_text())
-    assert upstream == ["identity-1", "identity-2"]
+    assert upstream == ["identity-1", "identity-2"] * 2  # the second time as `backup`
     ports = [port for one in services.values() for port in one.get("ports", [])]
     assert all(port.startswith("127.0.0.1:") for port in ports)
 

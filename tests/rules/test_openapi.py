@@ -27,7 +27,7 @@ SERVED = openapi.served()
 OPERATIONS = list(openapi.operations())
 IDS = [f"{method} {path}" for path, method, _ in OPERATIONS]
 ANSWERED_BY_STATUS = {
-    "/.well-known/change-password", "/api/health", "/api/system/reindex",
+    "/.well-known/change-password", "/api/health", "/api/health/live", "/api/system/reindex",
     "/api/user/change-password", "/api/user/change-password/{changePasswordId}",
     "/oauth2/device/validate", "/{tenantId}/oauth2/device/validate",
 }  # fmt: skip
