@@ -96,6 +96,7 @@ class StoreCircuitBreaker:
         self._election: asyncio.Task[None] | None = None
         self._lost_at = -math.inf
         self._waiting = 0
+        self._had_primary = False
         self.last_answer = -math.inf
         """The monotonic instant of the last answer."""
 
@@ -108,10 +109,12 @@ class StoreCircuitBreaker:
         """Wait while a primary is elected; return whether there was anything to wait for.
 
         Raises AutoReconnect if the election takes too long, if too many operations wait already, or if the breaker is
-        open. Before the first answer there is no primary, because the driver connects on demand.
+        open. Before the first command there is no primary, because the driver connects on demand.
         """
         self.require_closed()
-        if self._has_primary() or self.last_answer == -math.inf:
+        has_primary = self._has_primary()
+        self._had_primary |= has_primary
+        if has_primary or not self._had_primary:
             return False
         if self._election is None:
             self._lost_at = time.monotonic()
@@ -156,7 +159,7 @@ class StoreCircuitBreaker:
     def _may_repeat(self, began: float) -> bool:
         """Return whether an operation that began then may start again; a time limit of the caller has expired."""
         is_in_time = time.monotonic() < began + ELECTION_SECONDS and _limit_seconds.get() == OPERATION_SECONDS
-        return is_in_time and self._probe is None and self.last_answer > -math.inf
+        return is_in_time and self._probe is None and self._had_primary
 
     async def run(self, operation: Awaitable[T]) -> T:
         """Await an operation within the time limit; a timeout opens the breaker, unless it was one of an election.

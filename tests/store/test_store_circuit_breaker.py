@@ -129,6 +129,13 @@ async def test_operation_waits_for_the_election_of_a_primary(replica_set: _Set) 
     assert await waiting == "found"
 
 
+async def test_first_operation_does_not_wait_for_a_primary_because_it_makes_the_driver_connect() -> None:
+    fresh = _Set()
+    fresh.has_primary = False
+    await fresh.breaker.run(fresh.ping())
+    assert await fresh.things.find_one() == "found"
+
+
 async def test_operations_fail_at_once_when_no_primary_was_elected_in_time(
     replica_set: _Set, monkeypatch: pytest.MonkeyPatch
 ) -> None:
