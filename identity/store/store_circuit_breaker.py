@@ -4,7 +4,7 @@ motor runs operations in a few threads. If every request had to time out against
 queue behind it for minutes.
 
 While a replica set elects a primary, operations wait for it on the event loop, for as long as an election takes with
-MongoDB's defaults. Those that the old primary cannot have executed, and reads, are repeated (docs/decisions/0077).
+MongoDB's defaults. Those that the old primary cannot have executed, and reads, are repeated (docs/decisions/0078).
 """
 
 from __future__ import annotations
