@@ -30,6 +30,8 @@ from identity.store.client_registrations import ClientRegistrations, InitialAcce
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.erasures import Erasures
+from identity.store.event_erasure import EventErasure
 from identity.store.families import Families, UserConsents
 from identity.store.groups import GroupMembers, Groups
 from identity.store.identity_providers import IdentityProviderLinks, IdentityProviders
@@ -41,6 +43,7 @@ from identity.store.mongo import Database
 from identity.store.name_reservations import NameReservations
 from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifications
 from identity.store.outbox import Outbox
+from identity.store.personal_keys import PersonalKeys
 from identity.store.previous_secrets import PreviousSecrets
 from identity.store.rate_limits import FailedApiKeys, LockOuts, RateLimits
 from identity.store.redis import Redis
@@ -125,6 +128,8 @@ class Stores:
         self.audit_logs = AppendOnlyLog(database, "audit_logs", audit_logs.RESOURCE.search_rules, tenant_scoped=True)
         self.event_logs = AppendOnlyLog(database, "event_logs", event_logs.RESOURCE.search_rules, tenant_scoped=False)
         self.login_records = LoginRecords(database)
+        self.erasures = Erasures(database, vault)
+        self.event_erasure = EventErasure(database, vault)
         self.mails = Mails(database, vault)
         self.text_messages = TextMessages(database, vault)
         self.logout_notices = LogoutNotices(database, vault)
@@ -154,7 +159,7 @@ class Stores:
         """Create missing indexes, of most collections concurrently."""
         others = (
             self.refresh_tokens, self.audit_logs, self.event_logs, self.login_records, self.mails, self.text_messages,
-            self.logout_notices, self.name_reservations, self.user_imports,
+            self.logout_notices, self.name_reservations, self.user_imports, self.erasures,
         )  # fmt: skip
         with time_limit(0):  # creating an index over many documents takes long
             await asyncio.gather(*(documents.ensure_indexes() for documents in self.documents.values()))
@@ -171,7 +176,8 @@ class Stores:
 
     async def reseal(self) -> int:
         """Reseal values that are sealed under an older master key; return the number of changed documents."""
-        others = (self.refresh_tokens, self.outbox, self.mails, self.text_messages, self.logout_notices)
+        queues = (self.mails, self.text_messages, self.logout_notices, self.erasures)
+        others = (self.refresh_tokens, self.outbox, *queues)
         changed = sum([await store.reseal() for store in others])
         return changed + sum([await documents.reseal() for documents in self.documents.values()])
 
@@ -202,5 +208,6 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "failed_logins": RecentEntries(redis, "failed-logins", maximum=25, ttl_seconds=30 * 86_400),
         "refused_requests": RecentEntries(redis, "refused-requests", maximum=25, ttl_seconds=86_400),
         "activity_counts": ActivityCounts(redis),
+        "personal_keys": PersonalKeys(redis),
         "previous_secrets": PreviousSecrets(redis),
     }

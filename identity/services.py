@@ -31,6 +31,8 @@ from identity.store.client_registrations import ClientRegistrations, InitialAcce
 from identity.store.device_grants import DeviceGrants
 from identity.store.documents import Documents
 from identity.store.entities import Entities, EntityGrants
+from identity.store.erasures import Erasures
+from identity.store.event_erasure import EventErasure
 from identity.store.families import Families
 from identity.store.groups import GroupMembers
 from identity.store.identity_providers import IdentityProviderLinks, IdentityProviders
@@ -41,6 +43,7 @@ from identity.store.login_state import FederationStates, LoginIntents, PendingLi
 from identity.store.mongo import Database
 from identity.store.name_reservations import NameReservations
 from identity.store.one_time_tokens import OneTimeIds, OneTimeTokens, OpenVerifications
+from identity.store.personal_keys import PersonalKeys
 from identity.store.previous_secrets import PreviousSecrets
 from identity.store.rate_limits import FailedApiKeys, LockOuts, RateLimits
 from identity.store.redis import Redis
@@ -188,12 +191,15 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Logs:
-    """The append-only logs, the journal of user imports, recent failures, health of webhooks, and counts of reports."""
+    """The append-only logs, the erasure of deleted users, journals, health of webhooks, and counts of reports."""
 
     audit_logs: AppendOnlyLog
     event_logs: AppendOnlyLog
     login_records: LoginRecords
     action_logs: ActionLogs
+    erasures: Erasures
+    event_erasure: EventErasure
+    personal_keys: PersonalKeys
     webhook_event_log: WebhookEventLog
     user_imports: UserImports
     report_counts: ReportCounts

@@ -13,7 +13,6 @@ async def sweep(services: Services) -> None:
     await services.configuration.system.refresh()
     settings = services.configuration.system.settings
     await services.logs.event_logs.keep_newest(settings.event_log_rows)
-    await services.logs.login_records.finish_erasures()
     if settings.audit_log_days is not None:
         await services.logs.audit_logs.delete_before(_days_ago(services, settings.audit_log_days))
     if settings.login_record_days is not None:

@@ -5,7 +5,7 @@ A row may belong to a tenant. Rows of the instance are visible only to callers w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from pymongo import IndexModel, ReturnDocument
@@ -20,6 +20,7 @@ from identity.instants import Instant
 from identity.store.document_queries import condition
 from identity.store.documents import plain
 from identity.store.mongo import Collection, Database, Session, delete_many, tenant_filter
+from identity.store.store_circuit_breaker import time_limit
 
 Tenant = TenantId | None
 
@@ -105,6 +106,27 @@ class AppendOnlyLog(SearchableLog):
         page = await self.find_page(tenant_id, query)
         # Counted last: the total then includes every row of the page, even if rows are inserted meanwhile.
         return await self.count(tenant_id, query), page
+
+    async def rewrite_across_tenants(
+        self, members: Sequence[str], pattern: str, rewrite: Callable[[Document], Document]
+    ) -> int:
+        """Rewrite the rows in which a member matches a pattern, ignoring case; return the number of changed ones."""
+        matches = [{member: {"$regex": pattern, "$options": "i"}} for member in members]
+        return await self._rewrite({"$or": matches}, rewrite)
+
+    async def rewrite_of_tenant(self, tenant_id: TenantId, rewrite: Callable[[Document], Document]) -> int:
+        """Rewrite all rows of a tenant; return the number of changed ones."""
+        return await self._rewrite({"tenantId": tenant_id}, rewrite)
+
+    async def _rewrite(self, where: Document, rewrite: Callable[[Document], Document]) -> int:
+        changed = 0
+        with time_limit(0):  # a log may have millions of rows, and whoever rewrites repeats what was interrupted
+            async for stored in self._rows.find(where):
+                row = self._decode(stored)
+                if (fresh := rewrite(row)) != row:
+                    content = {name: value for name, value in fresh.items() if name != "id"}
+                    changed += (await self._rows.replace_one({"_id": row["id"]}, content)).modified_count
+        return changed
 
     async def keep_newest(self, count: int) -> int:
         """Delete all but the newest `count` rows; returns the number of deleted rows."""

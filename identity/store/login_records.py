@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pymongo import IndexModel
 
@@ -21,8 +21,10 @@ from identity.instants import Instant
 from identity.store.append_only_logs import SearchableLog, Tenant
 from identity.store.document_queries import condition
 from identity.store.documents import plain
-from identity.store.mongo import Collection, Database, Session, delete_in_chunks, delete_many
+from identity.store.mongo import Database, Session, delete_in_chunks, delete_many
 from identity.store.request_coalescing import RequestCoalescer
+
+_MAX_ADDRESSES: Final = 1000
 
 
 class LoginRecords(SearchableLog):
@@ -30,7 +32,6 @@ class LoginRecords(SearchableLog):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database, "login_records")
-        self._erasures: Collection = database.collection("login_record_erasures")
         self._inserts = RequestCoalescer(self._insert_many)
 
     async def ensure_indexes(self) -> None:
@@ -42,7 +43,6 @@ class LoginRecords(SearchableLog):
                 IndexModel([("tenantId", 1), ("applicationId", 1), ("_id", 1)], name="application"),
             ]
         )
-        await self._erasures.create_indexes([IndexModel([("tenantId", 1)], name="tenant")])
 
     async def add(self, tenant_id: TenantId, row: Document, session: Session | None = None) -> None:
         """Insert a record, which has an `instant`: in the transaction, or in a batch with concurrent ones."""
@@ -59,21 +59,15 @@ class LoginRecords(SearchableLog):
         page = await self.find_page(tenant_id, query)
         return (await self.count(tenant_id, query) if with_total else None), page
 
-    async def mark_for_erasure(self, tenant_id: TenantId, user_id: UserId, session: Session | None) -> None:
-        """Store that the records of a user must be deleted; `erase` deletes them, now or after an interruption."""
-        await self._erasures.update_one(
-            {"_id": user_id}, {"$set": {"tenantId": tenant_id}}, upsert=True, session=session
-        )
+    async def find_ip_addresses(self, tenant_id: TenantId, user_id: UserId) -> set[str]:
+        """The IP addresses in the newest records of a user."""
+        where = {"tenantId": tenant_id, "userId": user_id}
+        cursor = self._rows.find(where, {"ipAddress": 1}).sort("_id", -1).limit(_MAX_ADDRESSES)
+        return {row["ipAddress"] async for row in cursor if row.get("ipAddress")}
 
     async def erase(self, tenant_id: TenantId, user_id: UserId) -> None:
         """Delete the records of a user in short steps."""
         await delete_in_chunks(self._rows, {"tenantId": tenant_id, "userId": user_id})
-        await self._erasures.delete_one({"_id": user_id, "tenantId": tenant_id})
-
-    async def finish_erasures(self) -> None:
-        """Delete the records that `mark_for_erasure` marked and that an interruption left."""
-        async for erasure in self._erasures.find({}):
-            await self.erase(TenantId(erasure["tenantId"]), UserId(erasure["_id"]))
 
     async def delete_of_application(self, tenant_id: TenantId, application_id: ApplicationId) -> None:
         """Delete the records of logins to an application."""
@@ -82,7 +76,6 @@ class LoginRecords(SearchableLog):
     async def delete_of_tenant(self, tenant_id: TenantId) -> None:
         """Delete the records of a tenant."""
         await delete_in_chunks(self._rows, {"tenantId": tenant_id})
-        await self._erasures.delete_many({"tenantId": tenant_id})
 
     async def delete_before(self, instant: Instant) -> int:
         """Delete records older than an instant; returns their number."""

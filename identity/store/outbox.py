@@ -39,7 +39,7 @@ _MAX_COUNTED = 10_000
 """The limit of the counts in `backlog`, which the metrics query regularly."""
 _UNSTORABLE = (BulkWriteError, Invalid, InvalidBSON, InvalidDocument, UnicodeError)
 """The errors of a document that MongoDB rejects or that is too large."""
-_BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1}
+_BODY_FIELDS = {"body": 1, "isSealed": 1, "parts": 1, "edition": 1}
 MAX_LEASED_BODY_BYTES: Final = 65_536
 """Leases do not include larger bodies, because a process holds many leases; it reads such a body when it sends it."""
 _SIZE = {"$binarySize": "$body"}
@@ -85,7 +85,9 @@ class Outbox:
     async def ensure_indexes(self) -> None:
         """Create missing indexes and upgrade the deliveries of earlier versions, which had no lanes."""
         newest = IndexModel([("insertInstant", -1), ("_id", -1)], name="newest")
-        await self._events.create_indexes([TTL_INDEX, newest])
+        # Most events are about a user, who may be deleted.
+        by_object = IndexModel([("linkedObjectId", 1)], name="object", sparse=True)
+        await self._events.create_indexes([TTL_INDEX, newest, by_object])
         by_event = IndexModel([("eventId", 1)], name="event")
         by_attempt = IndexModel([("attempts.id", 1)], name="attempt")
         await self._deliveries.create_indexes(

@@ -274,6 +274,14 @@ class Users(IndexSearched):
         change = {"$pull": {"registrations": {"applicationId": application_id}}, **_NEW_VERSION}
         return await self.update_in_chunks(tenant_id, {"registrations.applicationId": application_id}, change)
 
+    async def remove_parent_emails(self, tenant_id: TenantId, addresses: Iterable[str]) -> list[str]:
+        """Remove the address of a deleted parent from the users who named it; return their ids."""
+        keys = [user_rules.login_key(address) for address in addresses]
+        where = {**self._scope(tenant_id), "parentEmail": {"$in": keys}}
+        ids = [str(found["_id"]) async for found in self._collection.find(where, {"_id": 1})]
+        await self.update_in_chunks(tenant_id, where, {"$unset": {"parentEmail": ""}, **_NEW_VERSION})
+        return ids
+
     async def find_for_cleanup(
         self, tenant_id: TenantId, criteria: CleanupFilter, after: str, limit: int
     ) -> list[Document]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import email.policy
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 from pymongo import IndexModel, ReturnDocument, UpdateOne
 
 from identity.call import Document
+from identity.domain.users.personal_data import Traces
 from identity.errors import StartupError
 from identity.ids import ApplicationId, TenantId, UserId, fingerprint, new_id
 from identity.instants import Instant, later
@@ -147,6 +149,19 @@ class WorkQueue(abc.ABC, Generic[J]):
         """Delete all jobs of a tenant."""
         await delete_many(self._collection, {"tenantId": tenant_id})
 
+    async def delete_of_persons(self, tenant_id: TenantId, traces: Traces) -> int:
+        """Delete the jobs of a tenant that are addressed to a deleted user, or name one; return their number."""
+        deleted = 0
+        async for row in self._collection.find({"tenantId": tenant_id}):
+            job = self._unsealed(row)
+            if job is not None and any(map(traces.are_in, self._texts(job))):
+                deleted += (await self._collection.delete_one({"_id": row["_id"]})).deleted_count
+        return deleted
+
+    def _texts(self, _job: J) -> Iterable[str]:
+        """The texts of a job that may contain personal data."""
+        return ()
+
     async def reseal(self) -> int:
         """Reseal jobs that are sealed under an older master key; returns the number of changed jobs."""
         return await reseal_member(self._collection, self._vault, "content", self._context, {})
@@ -164,14 +179,16 @@ class WorkQueue(abc.ABC, Generic[J]):
             )
             if row is None:
                 return
-            try:
-                content = json.loads(self._vault.unseal(row["content"], self._context(row["_id"])))
-                leases.append(JobLease(self._job(row, content), row["attempts"], row["lease"]))
-            except StartupError as error:
-                # Other jobs continue; this one is leased again later, perhaps with the master key restored.
-                _log.error(
-                    "a job cannot be done as it cannot be read", queue=self.name, job=row["_id"], error=str(error)
-                )
+            if (job := self._unsealed(row)) is not None:
+                leases.append(JobLease(job, row["attempts"], row["lease"]))
+
+    def _unsealed(self, row: Document) -> J | None:
+        """The job of a row; None if it cannot be read. It remains stored, perhaps until the master key is restored."""
+        try:
+            return self._job(row, json.loads(self._vault.unseal(row["content"], self._context(row["_id"]))))
+        except StartupError as error:
+            _log.error("a job cannot be done as it cannot be read", queue=self.name, job=row["_id"], error=str(error))
+            return None
 
     def _document(self, job: J, now: Instant) -> Document:
         return {
@@ -226,6 +243,11 @@ class Mails(WorkQueue[Mail]):
         is_console = content.get("console", False)
         return Mail(row["_id"], TenantId(row["tenantId"]), content["sender"], recipients, message, is_console)
 
+    def _texts(self, job: Mail) -> Iterable[str]:
+        message = email.message_from_bytes(job.message, policy=email.policy.default)
+        parts = (part for part in message.walk() if part.get_content_maintype() == "text")
+        return (*job.recipients, *map(str, message.values()), *(str(part.get_content()) for part in parts))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextMessage:
@@ -257,6 +279,9 @@ class TextMessages(WorkQueue[TextMessage]):
     def _job(self, row: Document, content: Document) -> TextMessage:
         phone_number, text, context = content["phoneNumber"], content["text"], request_context.read(content)
         return TextMessage(row["_id"], TenantId(row["tenantId"]), row["messengerId"], phone_number, text, *context)
+
+    def _texts(self, job: TextMessage) -> Iterable[str]:
+        return job.phone_number, job.text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

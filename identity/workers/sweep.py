@@ -11,7 +11,7 @@ from identity.operations import retention
 from identity.operations.configuration import tenants
 from identity.operations.groups import groups
 from identity.operations.user_actions import action_expiry
-from identity.operations.users import unverified_user_cleanup, user_consents, user_import
+from identity.operations.users import erasure, unverified_user_cleanup, user_consents, user_import
 from identity.services import Services
 from identity.store import mongo, outages
 
@@ -41,6 +41,7 @@ class Sweeper:
                 await tenants.finish_deletions(self._services)
                 await groups.finish_deletions(self._services)
                 await retention.sweep(self._services)
+                await erasure.sweep_regularly(self._services)
                 await unverified_user_cleanup.sweep_hourly(self._services)
                 await user_import.undo_abandoned(self._services)
                 await user_consents.send_second_mails(self._services)

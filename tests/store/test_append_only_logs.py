@@ -99,3 +99,26 @@ async def test_newest_first_is_read_from_an_index(logbook: AppendOnlyLog, databa
     )
     assert "IXSCAN" in str(plan["queryPlanner"]["winningPlan"])
     assert "SORT" not in str(plan["queryPlanner"]["winningPlan"])
+
+
+@pytest.mark.requirement("personal-1")
+async def test_matching_rows_are_rewritten_in_every_tenant(logbook: AppendOnlyLog) -> None:
+    one, other = TenantId(new_id()), TenantId(new_id())
+    await logbook.insert(one, row(1, message="about ADA@example.com"))
+    await logbook.insert(other, row(2, message="about ada@example.com"))
+    await logbook.insert(None, row(3, message="about Grace"))
+
+    def erased(found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "message": "erased"}
+
+    assert await logbook.rewrite_across_tenants(["reason", "message"], r"ada\@example\.com", erased) == 2
+    assert [found["message"] async for found in logbook.iterate(None, query())] == ["about Grace", "erased", "erased"]
+    assert await logbook.find(one, 1) == row(1, message="erased", tenantId=one)
+
+
+async def test_rows_of_one_tenant_are_rewritten(logbook: AppendOnlyLog) -> None:
+    one, other = TenantId(new_id()), TenantId(new_id())
+    await logbook.insert(one, row(1))
+    await logbook.insert(other, row(2))
+    assert await logbook.rewrite_of_tenant(one, lambda found: {**found, "message": "erased"}) == 1
+    assert (await logbook.find(other, 2) or {})["message"] == "row 2"

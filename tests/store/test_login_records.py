@@ -122,21 +122,25 @@ async def test_row_of_an_aborted_transaction_is_not_stored(records, tenant_id, d
 
 
 @pytest.mark.requirement("users-10-13")
-async def test_records_of_a_user_are_deleted_now_or_after_an_interruption(
-    records, tenant_id, database, monkeypatch
-) -> None:
+async def test_records_of_a_user_are_deleted_in_steps(records, tenant_id, monkeypatch) -> None:
     monkeypatch.setattr(mongo, "CHUNK", 2)
     user_id, other = UserId(new_id()), UserId(new_id())
     for instant in range(5):
         await records.add(tenant_id, row(instant, userId=user_id))
     await records.add(tenant_id, row(9, userId=other))
-    await records.mark_for_erasure(tenant_id, user_id, None)
-    assert len(await instants(records, tenant_id)) == 6
-    await records.finish_erasures()
+    await records.erase(tenant_id, user_id)
     assert await instants(records, tenant_id) == [9]
     await records.erase(TenantId(new_id()), other)
     assert await instants(records, tenant_id) == [9]
-    assert await database.motor["login_record_erasures"].count_documents({}) == 0
+
+
+async def test_addresses_of_a_user_are_found_in_its_tenant(records, tenant_id) -> None:
+    user_id = UserId(new_id())
+    for address in ("203.0.113.1", "203.0.113.2", "203.0.113.1"):
+        await records.add(tenant_id, row(1, userId=user_id, ipAddress=address))
+    await records.add(tenant_id, row(1, userId=UserId(new_id()), ipAddress="203.0.113.3"))
+    assert await records.find_ip_addresses(tenant_id, user_id) == {"203.0.113.1", "203.0.113.2"}
+    assert await records.find_ip_addresses(TenantId(new_id()), user_id) == set()
 
 
 async def test_records_of_an_application_and_of_a_tenant_are_deleted(records, tenant_id) -> None:

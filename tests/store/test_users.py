@@ -446,3 +446,14 @@ async def test_page_is_of_the_tenant_in_the_given_order(users: Users) -> None:
     assert await users.page(ONE, {"private.usernameKey": "x"}, order, 0, 5) == (0, [])
     total, found = await users.page(OTHER, {}, order, 0, 5)
     assert (total, [one["tenantId"] for one in found]) == (1, [OTHER])
+
+
+@pytest.mark.requirement("personal-1")
+async def test_children_lose_the_address_of_a_deleted_parent(users: Users) -> None:
+    child = await add(users, username="child", parentEmail="parent@example.com")
+    other = await add(users, OTHER, username="child", parentEmail="parent@example.com")
+    assert await users.remove_parent_emails(ONE, ["Parent@example.com", "+15550100"]) == [child["id"]]
+    found = await users.get(ONE, child["id"])
+    assert "parentEmail" not in found
+    assert found["lastUpdateInstant"] > child["lastUpdateInstant"]
+    assert (await users.get(OTHER, other["id"]))["parentEmail"] == "parent@example.com"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import itertools
 
@@ -10,10 +11,11 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from identity import trace_context
+from identity.domain.users.personal_data import Person, Traces
 from identity.ids import ApplicationId, TenantId, UserId, new_id
 from identity.instants import Instant
 from identity.store.vault import Vault
-from identity.store.work_queues import LogoutNotice, LogoutNotices, Mail, Mails
+from identity.store.work_queues import LogoutNotice, LogoutNotices, Mail, Mails, TextMessage, TextMessages
 from tests.store.conftest import database_of_its_own
 
 NOW = Instant(1_763_690_000_000)
@@ -241,3 +243,27 @@ async def test_notices_of_tenants_are_separate(notices) -> None:
     assert (await notices.count(one.tenant_id), await notices.count(TenantId(new_id()))) == (1, 0)
     await notices.delete_all(one.tenant_id)
     assert (await notices.count(one.tenant_id), await notices.count(other.tenant_id)) == (0, 1)
+
+
+@pytest.mark.requirement("personal-1")
+async def test_mails_that_name_a_deleted_user_are_deleted(mails) -> None:
+    first, other = tenant(), tenant()
+    traces = Traces([Person(first, new_id(), ("ada@example.com",))])
+    encoded = b"Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(
+        b"of ada@example.com"
+    )
+    about = dataclasses.replace(mail(first, "support@example.com"), message=encoded)
+    await mails.add([mail(first, "ada@example.com"), mail(first, "grace@example.com"), about], NOW)
+    await mails.add([mail(other, "ada@example.com")], NOW)
+    assert await mails.delete_of_persons(first, traces) == 2
+    assert (await mails.count(first), await mails.count(other)) == (1, 1)
+
+
+@pytest.mark.requirement("personal-1")
+async def test_text_messages_to_a_deleted_user_are_deleted(database) -> None:
+    queue, first, other = TextMessages(database, Vault(KEYS)), tenant(), tenant()
+    for tenant_id in (first, other):
+        for number in ("+15551", "+15552"):
+            await queue.add([TextMessage(new_id(), tenant_id, "messenger", number, "code")], NOW)
+    assert await queue.delete_of_persons(first, Traces([Person(first, new_id(), ("+15551",))])) == 1
+    assert (await queue.count(first), await queue.count(other)) == (1, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, Final
 
 from identity.call import Call, Document
 from identity.domain.objects import cors
@@ -15,6 +15,10 @@ from identity.services import Services
 from identity.store.system_settings import DOCUMENT_ID
 
 DEFAULT_TIME_ZONE = "America/Denver"
+LOGIN_RECORD_DAYS: Final = 400
+"""The retention of login records in a new instance: a year can be compared with the one before."""
+AUDIT_LOG_DAYS: Final = 730
+"""The retention of the audit log in a new instance: a yearly audit finds the whole year before, and the one before."""
 
 
 async def prepare(_services: Services, _call: Call, requested: Document, _stored: Document | None) -> Document:
@@ -42,7 +46,12 @@ async def ensure(services: Services, call: Call) -> None:
     """Create the configuration of a new instance. Safe to run at every start, in several processes at once."""
     documents = crud.collection_of(services, RESOURCE)
     if await documents.find(None, DOCUMENT_ID) is None:
-        requested = {"reportTimezone": DEFAULT_TIME_ZONE, "corsConfiguration": {"enabled": True}}
+        requested = {
+            "reportTimezone": DEFAULT_TIME_ZONE,
+            "corsConfiguration": {"enabled": True},
+            "loginRecordConfiguration": {"delete": {"enabled": True, "numberOfDaysToRetain": LOGIN_RECORD_DAYS}},
+            "auditLogConfiguration": {"delete": {"enabled": True, "numberOfDaysToRetain": AUDIT_LOG_DAYS}},
+        }
         read: Any = services.schemas[RESOURCE.schema].read({RESOURCE.name: requested})
         document = {**read[RESOURCE.name], "id": DOCUMENT_ID, **crud.creation_instants(call.now)}
         with contextlib.suppress(Duplicate):  # another process created it first

@@ -25,7 +25,7 @@ from identity.operations.password_changes import password_changes
 from identity.operations.passwords import password_cost, user_passwords
 from identity.operations.sessions import session_termination, sso_sessions
 from identity.operations.two_factor import two_factor_trust
-from identity.operations.users import new_users
+from identity.operations.users import erasure, new_users
 from identity.operations.verification import email_verifications, verification_codes
 from identity.services import Services
 from identity.store.mongo import Session, Write
@@ -163,7 +163,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     await administrators.require_authority(services, call, stored)
     termination = await session_termination.prepare(services, call, stored)
     version = None if expected is None else expected["lastUpdateInstant"]
-    deletions = _deletions(services, tenant_id, user_id, version)
+    deletions = [*_deletions(services, tenant_id, user_id, version), await erasure.prepare(services, call, stored)]
     change = Change(
         writes=[*deletions, *session_termination.writes(services, call, termination)],
         before_commit=[user_events.user_event("user.delete", stored), *termination.events],
@@ -171,14 +171,7 @@ async def delete(services: Services, call: Call, user_id: str, *, expected: Docu
     )
     await services.bus.commit(call.within(tenant_id), change)
     await session_termination.finish(services, call, termination)
-    # Removes what requests in progress wrote in the meantime: consents, trusted devices, and passkeys.
-    await services.tokens.scope_consents.delete_all(tenant_id, {"userId": user_id})
-    await services.sessions.two_factor_trusts.delete_all(tenant_id, {"userId": user_id})
-    await services.directory.webauthn_credentials.delete_all(tenant_id, {"userId": user_id})
-    leave_families = crud.retry_on_conflict(services.directory.families.remove_user)
-    await leave_families(tenant_id, user_id, services.clock.now())
-    await services.logs.login_records.erase(tenant_id, UserId(user_id))
-    await services.logs.failed_logins.remove(tenant_id, user_id)
+    await erasure.remove_belongings(services, tenant_id, UserId(user_id))
 
 
 async def search(services: Services, call: Call, criteria: Document, prefix: str) -> Document:
@@ -229,7 +222,6 @@ def _deletions(services: Services, tenant_id: TenantId, user_id: str, version: i
         partial(services.directory.families.remove_user, tenant_id, user_id, services.clock.now()),
         partial(services.sessions.two_factor_trusts.delete_all, tenant_id, of_user),
         partial(services.directory.webauthn_credentials.delete_all, tenant_id, of_user),
-        partial(services.logs.login_records.mark_for_erasure, tenant_id, UserId(user_id)),
         partial(services.logs.action_logs.delete_all, tenant_id, {"actioneeUserId": user_id}),
         partial(services.directory.user_comments.delete_all, tenant_id, of_user),
     ]
