@@ -30,6 +30,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "plan": "declarative.commands:plan",
     "apply": "declarative.commands:apply",
     "import": "migration.commands:command",
+    "user-data": "user_data:commands",
 }
 """The commands by name, as module:attribute. They are imported when they are needed, for a fast start."""
 

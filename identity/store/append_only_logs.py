@@ -107,12 +107,18 @@ class AppendOnlyLog(SearchableLog):
         # Counted last: the total then includes every row of the page, even if rows are inserted meanwhile.
         return await self.count(tenant_id, query), page
 
+    async def find_matching(
+        self, tenant_id: Tenant, members: Sequence[str], pattern: str, limit: int
+    ) -> list[Document]:
+        """The newest rows in which a member matches a pattern, ignoring case."""
+        where = {**tenant_filter(tenant_id), **_any_member(members, pattern)}
+        return [self._decode(stored) async for stored in self._rows.find(where).sort("_id", -1).limit(limit)]
+
     async def rewrite_across_tenants(
         self, members: Sequence[str], pattern: str, rewrite: Callable[[Document], Document]
     ) -> int:
         """Rewrite the rows in which a member matches a pattern, ignoring case; return the number of changed ones."""
-        matches = [{member: {"$regex": pattern, "$options": "i"}} for member in members]
-        return await self._rewrite({"$or": matches}, rewrite)
+        return await self._rewrite(_any_member(members, pattern), rewrite)
 
     async def rewrite_of_tenant(self, tenant_id: TenantId, rewrite: Callable[[Document], Document]) -> int:
         """Rewrite all rows of a tenant; return the number of changed ones."""
@@ -137,3 +143,8 @@ class AppendOnlyLog(SearchableLog):
     async def delete_before(self, instant: Instant) -> int:
         """Delete rows older than an instant; returns their number."""
         return await delete_many(self._rows, {"insertInstant": {"$lt": instant}})
+
+
+def _any_member(members: Sequence[str], pattern: str) -> Document:
+    """The filter of rows in which a member matches a pattern, ignoring case."""
+    return {"$or": [{member: {"$regex": pattern, "$options": "i"}} for member in members]}

@@ -82,12 +82,16 @@ def without_instants(answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.requirement("core-17-2")
+@pytest.mark.requirement("core-17-2", "personal-2")
 async def test_new_instance_has_documented_defaults_and_cors_enabled(build: Any) -> None:
     async with build() as fresh, checking_client(fresh.base_url, headers={"Authorization": SUPER_KEY}) as client:
         found = without_instants(await client.get(PATH))
     cors = {**DEFAULTS["corsConfiguration"], "enabled": True}
-    assert found == {**DEFAULTS, "corsConfiguration": cors, "reportTimezone": "America/Denver"}
+    retention = {
+        "loginRecordConfiguration": {"delete": {"enabled": True, "numberOfDaysToRetain": 400}},
+        "auditLogConfiguration": {"delete": {"enabled": True, "numberOfDaysToRetain": 730}},
+    }
+    assert found == {**DEFAULTS, **retention, "corsConfiguration": cors, "reportTimezone": "America/Denver"}
 
 
 @pytest.mark.requirement("core-17-1", "core-17-18", "core-17-2", "core-17-7")

@@ -166,3 +166,16 @@ async def test_second_factors_of_a_user_are_removed(roles: dict[str, Browser], a
     assert (await press(roles["user-manager"], links[2])).status_code == 400
     assert (await press(roles["user-manager"], f"/admin/users/{user_id}/do/remove-methods")).status_code == 303
     assert await left() == []
+
+
+@pytest.mark.requirement("personal-3")
+async def test_data_of_a_user_are_downloaded_by_permission(roles: dict[str, Browser], api: httpx.AsyncClient) -> None:
+    user = {"email": f"{new_id()}@example.com", "password": "a long password"}
+    user_id = (await api.post("/api/user", json={"user": user}, headers=HEADERS)).json()["user"]["id"]
+    screen = f"/admin/users/{user_id}"
+    assert f'href="{screen}/data.json"' in (await roles["user-manager"].open(screen)).text
+    file = await roles["user-manager"].http.get(f"{screen}/data.json")
+    assert file.headers["Content-Disposition"] == f'attachment; filename="user-{user_id}.json"'
+    assert file.json()["user"]["email"] == user["email"]
+    assert (await roles["developer"].http.get(f"{screen}/data.json")).status_code == 403
+    assert (await roles["user-manager"].http.get(f"/admin/users/{new_id()}/data.json")).status_code == 404

@@ -129,6 +129,31 @@ async def test_data_are_downloaded_as_json_without_credentials(rp, browser, http
         assert secret not in file.text
 
 
+@pytest.mark.requirement("personal-3")
+async def test_downloaded_data_do_not_contain_what_administrators_wrote(rp, browser, key):
+    user_id, words = rp.user["id"], "a remark of an administrator"
+    comment = {"userId": user_id, "commenterId": user_id, "comment": words}
+    assert (await key.post("/api/user/comment", json={"userComment": comment})).status_code == 200
+    row = {"insertUser": "boss@example.com", "message": f"Checked {user_id}", "reason": words, "newValue": words}
+    assert (await key.post("/api/system/audit-log", json={"auditLog": row})).status_code == 200
+    others = {**row, "message": f"Checked {rp.login_id}, who had the address before"}
+    assert (await key.post("/api/system/audit-log", json={"auditLog": others})).status_code == 200
+    file = await press(browser, await enter(rp, browser, "/account/data"))
+    assert [found["message"] for found in file.json()["auditLogs"]] == [row["message"]]
+    assert words not in file.text
+    assert "boss@example.com" not in file.text
+
+
+@pytest.mark.requirement("personal-3")
+async def test_data_are_downloaded_five_times_an_hour(rp, browser):
+    shown = await enter(rp, browser, "/account/data")
+    for _ in range(5):
+        assert (await press(browser, shown)).headers["Content-Type"] == "application/json"
+    refused = await press(browser, shown)
+    assert refused.headers["Content-Type"].startswith("text/html")
+    assert (await browser.get("/account", params={"client_id": rp.client_id})).status_code == 200
+
+
 @pytest.mark.requirement("self-service-27")
 async def test_account_is_deleted_only_where_the_tenant_allows_it_and_after_the_password(rp, browser):
     place = {"client_id": rp.client_id, "tenantId": rp.tenant["id"]}

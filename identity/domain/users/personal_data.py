@@ -13,6 +13,9 @@ from identity.call import Document
 ERASED: Final = "[erased]"
 """Replaces erased text."""
 
+AUDIT_TEXTS: Final = ("insertUser", "message", "reason", "newValue", "oldValue", "data.userId")
+"""The members of rows of the audit log that may name a user."""
+
 DELETIONS: Final = frozenset({"user.delete", "user.delete.complete"})
 """The events that announce the deletion of a user: they keep their body until no delivery of it is pending."""
 
@@ -188,6 +191,6 @@ def _any_of(texts: Iterable[str]) -> str:
 
 
 def _alternatives(texts: Iterable[str]) -> str:
-    """Return a regular expression for any of the texts, each as a whole address or id; nothing matches without texts."""
+    """Return a regular expression for whole ids and addresses among these; without any, nothing matches."""
     found = _any_of(texts)
     return rf"(?<![\w.+%-])(?:{found})(?![\w@-])(?!\.\w)" if found else "(?!)"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from identity.call import Call, Document
-from identity.domain.clients import refresh_tokens
 from identity.domain.configuration import administrator_realm
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.passwords import password_hashing
@@ -22,9 +21,7 @@ from identity.operations.authorization import account_logins, authorization, cur
 from identity.operations.clients.clients import Client
 from identity.operations.groups import administrators
 from identity.operations.limits import failed_login_limits
-from identity.operations.login import login_records
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
-from identity.operations.messaging import user_views
 from identity.operations.objects import crud
 from identity.operations.pages import page_messages
 from identity.operations.password_changes import password_changes
@@ -33,7 +30,7 @@ from identity.operations.passwords import user_passwords
 from identity.operations.sessions import sso_sessions
 from identity.operations.two_factor import two_factor_methods
 from identity.operations.two_factor.two_factor_codes import CodeAddress
-from identity.operations.users import users
+from identity.operations.users import data_export, users
 from identity.operations.verification import email_change_requests, email_changes, phone_changes
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.services import Services
@@ -59,8 +56,8 @@ _DEFAULT_PROFILE: Final = (
 )
 _LANGUAGES: Final = "preferredLanguages"
 _HIDDEN_REASONS: Final = ("[duplicate]", "[inactive]", "[blocked]", "[notEmail]")
-_EXPORTED_LOGINS: Final = 500
-_NOT_EXPORTED: Final = frozenset({"token", "tenantId", "userId", "publicKey", "private", "expiresAt"})
+_EXPORTS: Final = 5
+_EXPORT_SECONDS: Final = 3600
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -283,24 +280,10 @@ def _languages(account: Account, chosen: list[str]) -> list[str]:
 
 
 async def export(services: Services, call: Call, account: Account) -> Document:
-    """Return what is stored about the user: profile, registrations, consents, links, devices, passkeys and logins.
-
-    It contains no credentials, and at most the last 500 logins.
-    """
-    tenant_id, user_id = account.client.tenant_id, account.user_id
-    tokens = await services.tokens.refresh_tokens.find_of_user(tenant_id, user_id, call.now)
-    consents = await services.tokens.scope_consents.find_of_user(tenant_id, user_id, call.now)
-    links = await services.directory.identity_provider_links.find_of_user(tenant_id, user_id)
-    passkeys = await services.directory.webauthn_credentials.find_of_user(tenant_id, user_id)
-    return {
-        "exportInstant": call.now,
-        "user": await user_views.to_response(services, account.user),
-        "devices": [_exported(refresh_tokens.to_event(record)) for record in tokens],
-        "identityProviderLinks": [_exported(link) for link in links],
-        "logins": await login_records.find_recent(services, call.within(tenant_id), user_id, 0, _EXPORTED_LOGINS),
-        "passkeys": [_exported(passkey) for passkey in passkeys],
-        "scopeConsents": [_exported(consent) for consent in consents],
-    }
+    """Return what is stored about the user. Raises Unavailable after several exports within an hour."""
+    limit = Limit("data-export", account.user_id, _EXPORTS, _EXPORT_SECONDS)
+    await services.limits.rate_limits.count(account.client.tenant_id, [limit], "Your data was exported several times.")
+    return await data_export.export_own(services, call, account.user)
 
 
 def may_delete(account: Account) -> bool:
@@ -324,7 +307,3 @@ async def delete(services: Services, call: Call, account: Account, form: Documen
     elif user_rules.login_key(form.get(name, "")) != user_rules.login_key(user_rules.primary_login_id(account.user)):
         raise Invalid.field("invalid", name, "Type your email address or username to confirm the deletion.")
     await users.delete(services, call.within(account.client.tenant_id), account.user_id)
-
-
-def _exported(document: Document) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name not in _NOT_EXPORTED}

@@ -27,7 +27,6 @@ INTERVAL_SECONDS: Final = 900
 GRACE_SECONDS: Final = 60
 """How long requests that were in progress during the deletion may still write."""
 _BATCH: Final = 50
-_AUDIT_TEXTS: Final = ("insertUser", "message", "reason", "newValue", "oldValue", "data.userId")
 
 
 async def prepare(services: Services, call: Call, user: Document) -> Write:
@@ -110,7 +109,7 @@ async def _redact_logs(services: Services, traces: Traces) -> None:
     def event_row(row: Document) -> Document:
         return {**row, "message": personal_data.redacted_message(row["message"], traces)}
 
-    await services.logs.audit_logs.rewrite_across_tenants(_AUDIT_TEXTS, traces.pattern, audit_row)
+    await services.logs.audit_logs.rewrite_across_tenants(personal_data.AUDIT_TEXTS, traces.pattern, audit_row)
     await services.logs.event_logs.rewrite_across_tenants(["message"], traces.pattern, event_row)
 
 

@@ -11,6 +11,7 @@ from identity.domain.objects import search as searches
 from identity.errors import Invalid
 from identity.operations.login import login_failures, login_records
 from identity.operations.objects import audit_logs, csv_exports, event_logs
+from identity.operations.users import data_export
 from identity.services import Services
 from identity.web.base_handlers import ApiHandler, Route
 from identity.web.crud import ResourceHandler, SearchHandler, criteria_of
@@ -195,6 +196,16 @@ class FailedLoginsHandler(ApiHandler):
     )
 
 
+class UserDataHandler(ApiHandler):
+    """What is stored about a user."""
+
+    get = calls(
+        data_export.export,
+        "Export what is stored about a user, without credentials.",
+        answer="api/user-data.response.json",
+    )
+
+
 ROUTES = [
     Route("/api/system/audit-log", AuditLogsHandler),
     Route("/api/system/audit-log/search", AuditLogSearchHandler, {"resource": audit_logs.RESOURCE}),
@@ -218,4 +229,5 @@ ROUTES = [
     ),
     Route("/api/user/recent-login", RecentLoginsHandler),
     Route("/api/user/failed-login/{user_id}", FailedLoginsHandler),
+    Route("/api/user/data-export/{user_id}", UserDataHandler),
 ]

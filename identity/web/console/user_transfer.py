@@ -1,7 +1,7 @@
 """Users in CSV and JSON files.
 
 `/admin/users/import` imports them in batches, with the progress and the errors by line; `/admin/users/export.csv` and
-`export.json` stream every user that the list finds.
+`export.json` stream every user that the list finds. `/admin/users/<id>/data.json` is what is stored about one user.
 """
 
 from __future__ import annotations
@@ -261,6 +261,27 @@ class UserExportHandler(ResourceHandler):
             answer = await self.get_json(self.layout.search_path, following, headers=dict(headers))
 
 
+class UserDataHandler(ResourceHandler):
+    """`/admin/users/<id>/data.json`: what is stored about a user, as a file."""
+
+    slug = "users"
+    section = "users"
+
+    @endpoint(access=Access.BROWSER, tenancy=Tenancy.BY_OPERATION, answer={200: "application/octet-stream"})
+    async def get(self, call: Call, object_id: str) -> Reply:
+        """Export."""
+        user = await self.load(object_id)
+        headers = {TENANT_HEADER: user["tenantId"]}
+        exported = await self.get_json(f"/api/user/data-export/{object_id}", headers=headers)
+        return Reply(
+            orjson.dumps(exported["userData"], option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS),
+            headers={
+                "Content-Type": "application/json",
+                "Content-Disposition": f'attachment; filename="user-{object_id}.json"',
+            },
+        )
+
+
 async def _csv(pages: AsyncIterator[list[Document]]) -> AsyncGenerator[bytes, None]:
     yield _lines([user_files.COLUMNS])
     async for users in pages:
@@ -285,4 +306,5 @@ UPLOADS: Final = {_IMPORT_PATH: may_upload}
 ROUTES = [
     *(Route(f"/admin/users/export.{kind}", UserExportHandler, {"file_type": kind}) for kind in ("csv", "json")),
     Route(_IMPORT_PATH, UserImportHandler),
+    Route("/admin/users/{object_id}/data.json", UserDataHandler),
 ]

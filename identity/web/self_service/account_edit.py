@@ -163,7 +163,10 @@ class DataHandler(AccountFormHandler):
 
     async def submit(self, call: Call, context: AccountContext, form: Document) -> Reply:
         """Return the data as a file."""
-        data = await accounts.export(self.services, call, context.account)
+        try:
+            data = await accounts.export(self.services, call, context.account)
+        except Unavailable as error:
+            return await self.page(context, form, FormFeedback.of(error))
         return Reply(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS), headers=_FILE_HEADERS)
 
 
