@@ -16,8 +16,6 @@ from tests.relying_party import PASSWORD, RelyingParty
 Document = dict[str, Any]
 PATH = "/api/user/data-export"
 
-pytestmark = pytest.mark.requirement("personal-3")
-
 
 async def send(client: httpx.AsyncClient, method: str, path: str, body: Document | None = None) -> Document:
     answer = await client.request(method, path, json=body)
@@ -57,6 +55,7 @@ async def fill(key: httpx.AsyncClient, browser: httpx.AsyncClient, rp: RelyingPa
     }
 
 
+@pytest.mark.requirement("personal-3")
 async def test_export_has_everything_and_no_credentials(key, browser, rp, clock) -> None:
     filled = await fill(key, browser, rp, clock.now())
     user_id = rp.user["id"]
@@ -87,6 +86,7 @@ async def test_export_has_everything_and_no_credentials(key, browser, rp, clock)
         assert secret not in answer.text, secret
 
 
+@pytest.mark.requirement("personal-3")
 async def test_export_of_another_tenant_or_of_nobody_is_not_found(key, service, tenant, rp) -> None:
     headers = {"Authorization": SUPER_KEY, "X-FusionAuth-TenantId": tenant["id"]}
     async with checking_client(service.base_url, headers=headers) as other:
@@ -94,6 +94,7 @@ async def test_export_of_another_tenant_or_of_nobody_is_not_found(key, service, 
     assert (await key.get(f"{PATH}/{UNKNOWN_ID}")).status_code == 404
 
 
+@pytest.mark.requirement("personal-3")
 async def test_rows_of_the_instance_are_exported_to_callers_without_a_tenant_only(service, key, rp) -> None:
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as glob:
         row = {"insertUser": "support", "message": f"About {rp.user['id']}"}

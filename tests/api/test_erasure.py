@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,7 +22,7 @@ from identity.operations.objects import event_logs
 from identity.operations.users import erasure, unverified_user_cleanup
 from identity.services import Services
 from tests import internals, relying_party, webhooks
-from tests.conftest import SUPER_KEY, Build, ShiftedClock, checking_client
+from tests.conftest import ROOT, SUPER_KEY, Build, ShiftedClock, checking_client
 from tests.receiver import Received, answers, until
 from tests.relying_party import PASSWORD, RelyingParty
 
@@ -283,6 +284,7 @@ async def test_nothing_but_ids_remains_of_a_deleted_person(service, glob, receiv
     assert await events.count_documents({"linkedObjectId": user_id}) > 5, "the events remain, with their ids"
 
 
+@pytest.mark.requirement("personal-1")
 async def test_pending_deletion_is_delivered_whole_and_erased_afterwards(
     service, glob, receiver, module_clock, person
 ) -> None:
@@ -321,6 +323,7 @@ async def all_delivered(service: app.Service) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.requirement("personal-1")
 async def test_interrupted_erasure_is_completed_later(
     service, glob, receiver, module_clock, person, monkeypatch
 ) -> None:
@@ -346,6 +349,7 @@ async def test_interrupted_erasure_is_completed_later(
     assert "\n".join(await searched(service, person)) == ""
 
 
+@pytest.mark.requirement("personal-1")
 async def test_deactivation_erases_nothing(service, glob, receiver, module_clock, person) -> None:
     rp = await prepared(glob, receiver.url)
     user_id = await make_person(glob)
@@ -357,6 +361,7 @@ async def test_deactivation_erases_nothing(service, glob, receiver, module_clock
     assert created["event"]["user"]["email"].endswith("@example.com")
 
 
+@pytest.mark.requirement("personal-1")
 async def test_unverified_user_is_erased_after_cleanup(service, glob, receiver, module_clock, person) -> None:
     rp = await prepared(glob, receiver.url)
     verification = {"verifyEmail": True, "verificationEmailTemplateId": (await template(glob))["id"]}
@@ -372,6 +377,7 @@ async def test_unverified_user_is_erased_after_cleanup(service, glob, receiver, 
     assert "\n".join(await searched(service, person)) == ""
 
 
+@pytest.mark.requirement("personal-1")
 async def test_deleted_tenant_leaves_no_data_of_its_users(service, glob, receiver, module_clock, person) -> None:
     receiver.behaviour = echo
     rp = await prepared(glob, receiver.url)
@@ -385,6 +391,7 @@ async def test_deleted_tenant_leaves_no_data_of_its_users(service, glob, receive
     assert "\n".join(left) == ""
 
 
+@pytest.mark.requirement("personal-1")
 async def test_other_users_keep_their_data(service, glob, receiver, module_clock, person) -> None:
     rp = await prepared(glob, receiver.url)
     gone, stays = await make_person(glob, email=person.email), await make_person(glob, email="stays@example.com")
@@ -407,6 +414,7 @@ async def test_other_users_keep_their_data(service, glob, receiver, module_clock
     assert created["event"]["user"]["email"] == "stays@example.com"
 
 
+@pytest.mark.requirement("personal-1")
 async def test_audit_log_keeps_who_did_what(service, glob, receiver, module_clock, person) -> None:
     await prepared(glob, receiver.url)
     user_id = await make_person(glob, email=person.email)
@@ -427,3 +435,29 @@ async def test_audit_log_keeps_who_did_what(service, glob, receiver, module_cloc
     search = {"search": {"message": f"DELETE /api/user/{user_id}"}}
     (deletion,) = (await send(glob, "POST", "/api/system/audit-log/search", search))["auditLogs"]
     assert (deletion["data"]["method"], deletion["data"]["ipAddress"]) == ("DELETE", "127.0.0.1")
+
+
+@pytest.mark.requirement("personal-1")
+async def test_one_process_erases_in_each_interval(service, module_clock, monkeypatch) -> None:
+    store, runs = internals.store(service, "erasures"), []
+    find = store.find_users_across_tenants
+
+    async def counted(*arguments: Any) -> Any:
+        runs.append(arguments)
+        return await find(*arguments)
+
+    monkeypatch.setattr(store, "find_users_across_tenants", counted)
+    for interval in (1, 2):
+        module_clock.advance(seconds=erasure.INTERVAL_SECONDS)
+        await asyncio.gather(*(internals.run(service, erasure.sweep_regularly) for _ in range(8)))
+        assert len(runs) == interval
+
+
+@pytest.mark.requirement("personal-1")
+async def test_every_collection_and_key_is_in_the_table_of_the_documentation(service) -> None:
+    documented = (ROOT / "docs/users/personal-data.md").read_text()
+    collections = await internals.database(service).motor.list_collection_names()
+    assert [name for name in collections if f"`{name}`" not in documented] == []
+    sources = "".join(path.read_text() for path in (ROOT / "identity/store").glob("*.py"))
+    kinds = {*re.findall(r'_redis\.key\(\s*"([a-z-]+)"', sources), "failed-logins", "refused-requests"}
+    assert [kind for kind in sorted(kinds) if f"`{kind}`" not in documented] == []

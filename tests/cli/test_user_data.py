@@ -10,14 +10,14 @@ import pytest
 from identity.cli import exit_codes
 from tests.conftest import UNKNOWN_ID
 
-pytestmark = pytest.mark.requirement("personal-3")
 
-
+@pytest.mark.requirement("personal-3")
 async def test_data_of_a_user_are_printed(identity, rp):
     done = await identity("user-data", "export", rp.user["id"])
     assert done.json["user"]["email"] == rp.login_id
 
 
+@pytest.mark.requirement("personal-3")
 async def test_files_are_readable_by_their_owner_only_and_never_replaced(identity, rp, tmp_path):
     plain, zipped = tmp_path / "data.json", tmp_path / "data.zip"
     for target in (plain, zipped):
@@ -32,6 +32,7 @@ async def test_files_are_readable_by_their_owner_only_and_never_replaced(identit
     assert (nowhere.code, "cannot be written" in nowhere.err) == (1, True)
 
 
+@pytest.mark.requirement("personal-3")
 async def test_unknown_user_and_malformed_id_are_refused(identity):
     assert (await identity("user-data", "export", UNKNOWN_ID)).code == exit_codes.NOT_FOUND
     assert (await identity("user-data", "export", "ada@example.com")).code == 2

@@ -27,8 +27,6 @@ from tests.store.conftest import database_of_its_own
 NOW = Instant(1_900_000_000_000)
 LATER = later(NOW, seconds=1)
 
-pytestmark = pytest.mark.requirement("personal-1")
-
 
 @pytest.fixture
 async def database(stores: Any) -> AsyncIterator[Database]:
@@ -57,6 +55,7 @@ def make_person(tenant_id: str | None = None) -> Person:
 # The queue
 
 
+@pytest.mark.requirement("personal-1")
 async def test_person_is_sealed_and_found_until_the_erasure_is_finished(erasures, database) -> None:
     person = make_person()
     await erasures.add_user(person, NOW)
@@ -68,6 +67,7 @@ async def test_person_is_sealed_and_found_until_the_erasure_is_finished(erasures
     assert await erasures.find_users_across_tenants(LATER, 10) == []
 
 
+@pytest.mark.requirement("personal-1")
 async def test_kept_erasure_has_the_pending_events_and_no_addresses(erasures) -> None:
     person = make_person()
     await erasures.add_user(person, NOW)
@@ -76,6 +76,7 @@ async def test_kept_erasure_has_the_pending_events_and_no_addresses(erasures) ->
     assert (found.person.addresses, found.person.ip_addresses, found.pending) == ((), (), ("an-event",))
 
 
+@pytest.mark.requirement("personal-1")
 async def test_second_tenant_neither_keeps_nor_finishes_an_erasure(erasures) -> None:
     person, other = make_person(), TenantId(new_id())
     await erasures.add_user(person, NOW)
@@ -86,6 +87,7 @@ async def test_second_tenant_neither_keeps_nor_finishes_an_erasure(erasures) -> 
     assert (await erasures.count(other), await erasures.count(TenantId(person.tenant_id))) == (0, 1)
 
 
+@pytest.mark.requirement("personal-1")
 async def test_users_are_found_in_batches_and_tenants_separately(erasures) -> None:
     tenant_id = TenantId(new_id())
     persons = sorted((make_person() for _ in range(3)), key=lambda person: person.user_id)
@@ -100,6 +102,7 @@ async def test_users_are_found_in_batches_and_tenants_separately(erasures) -> No
     assert await erasures.find_tenants_across_tenants(LATER) == []
 
 
+@pytest.mark.requirement("personal-1")
 async def test_addresses_are_resealed_under_a_new_master_key(database) -> None:
     old, fresh = b"o" * 32, b"n" * 32
     person = make_person()
@@ -133,6 +136,7 @@ async def event_of(outbox: Outbox, event_id: EventId) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("secret", [False, True])
+@pytest.mark.requirement("personal-1")
 async def test_event_about_a_user_keeps_ids_only(database, vault, outbox, secret) -> None:
     person, stranger = make_person(), make_person()
     event_id = await record(outbox, "user.update", person, secret=secret, info={"ipAddress": "203.0.113.7"})
@@ -150,6 +154,7 @@ async def test_event_about_a_user_keeps_ids_only(database, vault, outbox, secret
     assert (await event_of(outbox, other))["user"]["email"] == stranger.addresses[0]
 
 
+@pytest.mark.requirement("personal-1")
 async def test_second_tenant_erases_no_event(database, vault, outbox) -> None:
     person, other = make_person(), TenantId(new_id())
     event_id = await record(outbox, "user.update", person)
@@ -161,6 +166,7 @@ async def test_second_tenant_erases_no_event(database, vault, outbox) -> None:
     assert (await event_of(outbox, event_id))["user"]["email"] == person.addresses[0]
 
 
+@pytest.mark.requirement("personal-1")
 async def test_announced_deletion_keeps_its_body_while_it_is_due(database, vault, outbox) -> None:
     person, erasure = make_person(), EventErasure(database, vault)
     tenant_id = TenantId(person.tenant_id)
@@ -177,6 +183,7 @@ async def test_announced_deletion_keeps_its_body_while_it_is_due(database, vault
     assert await database.motor["deliveries"].count_documents({"attempts.responseBody": {"$exists": True}}) == 0
 
 
+@pytest.mark.requirement("personal-1")
 async def test_large_event_loses_one_user_and_keeps_the_others(database, vault, outbox, monkeypatch) -> None:
     monkeypatch.setattr(event_bodies, "PART_BYTES", 300)
     person, stays = make_person(), make_person()
@@ -195,6 +202,7 @@ async def test_large_event_loses_one_user_and_keeps_the_others(database, vault, 
     assert new, "readers of the old parts never see new ones"
 
 
+@pytest.mark.requirement("personal-1")
 async def test_address_of_a_parent_is_erased_from_events_about_children(database, vault, outbox) -> None:
     parent = make_person()
     child = make_person(parent.tenant_id)
@@ -205,6 +213,7 @@ async def test_address_of_a_parent_is_erased_from_events_about_children(database
     assert (event["more"], event["user"]["email"]) == ({"parentEmail": "[erased]", "name": "Ada"}, child.addresses[0])
 
 
+@pytest.mark.requirement("personal-1")
 async def test_unreadable_event_is_reduced_to_what_its_row_states(database, vault, outbox) -> None:
     person = make_person()
     event_id = await record(outbox, "jwt.refresh", person, secret=True)
@@ -215,6 +224,7 @@ async def test_unreadable_event_is_reduced_to_what_its_row_states(database, vaul
                      "tenantId": person.tenant_id, "type": "jwt.refresh"}  # fmt: skip
 
 
+@pytest.mark.requirement("personal-1")
 async def test_events_of_a_tenant_keep_ids_only(database, vault, outbox) -> None:
     person = make_person()
     event_id = await record(outbox, "user.login.success", person)
@@ -225,6 +235,7 @@ async def test_events_of_a_tenant_keep_ids_only(database, vault, outbox) -> None
 # Redis
 
 
+@pytest.mark.requirement("personal-1")
 async def test_keys_of_a_deleted_user_are_deleted_and_those_of_others_remain(redis) -> None:
     person, tokens, codes = make_person(), OneTimeTokens(redis), AuthorizationCodes(redis)
     tenant_id, other = TenantId(person.tenant_id), TenantId(new_id())
@@ -246,6 +257,7 @@ async def test_keys_of_a_deleted_user_are_deleted_and_those_of_others_remain(red
     assert await refused.find(tenant_id, "a client") == [{"ipAddress": "203.0.113.8"}]
 
 
+@pytest.mark.requirement("personal-1")
 async def test_keys_of_a_deleted_tenant_are_deleted_and_those_of_others_remain(redis) -> None:
     tokens, tenant_id, other = OneTimeTokens(redis), TenantId(new_id()), TenantId(new_id())
     secret = await tokens.issue(tenant_id, "a kind", "a user", {}, 60)

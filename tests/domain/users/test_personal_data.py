@@ -14,9 +14,8 @@ TENANT, OTHER_TENANT = new_id(), new_id()
 ADA = Person(TENANT, new_id(), ("ada@example.com", "+15550100"), ("203.0.113.7",))
 TRACES = Traces([ADA])
 
-pytestmark = pytest.mark.requirement("personal-1")
 
-
+@pytest.mark.requirement("personal-1")
 def test_addresses_are_those_of_login_ids_and_second_factors() -> None:
     user = {
         "email": "ada@example.com",
@@ -45,10 +44,12 @@ def test_addresses_are_those_of_login_ids_and_second_factors() -> None:
         ("", False),
     ],
 )
+@pytest.mark.requirement("personal-1")
 def test_whole_addresses_and_ids_are_found(text: str, expected: bool) -> None:
     assert TRACES.are_in(text) is expected
 
 
+@pytest.mark.requirement("personal-1")
 def test_no_text_contains_traces_of_nobody() -> None:
     nobody = TRACES.of_tenant(OTHER_TENANT)
     assert not nobody.are_in("ada@example.com")
@@ -56,6 +57,7 @@ def test_no_text_contains_traces_of_nobody() -> None:
     assert TRACES.of_tenant(None) is TRACES
 
 
+@pytest.mark.requirement("personal-1")
 def test_event_without_details_keeps_ids_instant_and_type() -> None:
     registration_id, method = new_id(), {"id": "A1B2", "mobilePhone": "+15550100"}
     event = {
@@ -85,12 +87,14 @@ def shared_event(**members: Any) -> dict[str, Any]:
     return {"type": "group.member.add", "id": new_id(), "createInstant": 1, "info": {"ipAddress": "::1"}, **members}
 
 
+@pytest.mark.requirement("personal-1")
 def test_shared_event_loses_the_deleted_user_only() -> None:
     stays = {"userId": new_id(), "data": {"x": 1}}
     event = shared_event(members=[{"userId": ADA.user_id, "data": {"card": 7}}, stays], group={"name": "Staff"})
     assert personal_data.redacted_event(event, TRACES) == {**event, "members": [{"userId": ADA.user_id}, stays]}
 
 
+@pytest.mark.requirement("personal-1")
 def test_event_that_names_nobody_is_unchanged_but_for_the_origin_of_the_user() -> None:
     event = shared_event(members=[{"userId": new_id()}])
     assert personal_data.redacted_event(event, TRACES) == event
@@ -98,6 +102,7 @@ def test_event_that_names_nobody_is_unchanged_but_for_the_origin_of_the_user() -
     assert "info" not in personal_data.redacted_event(theirs, TRACES)
 
 
+@pytest.mark.requirement("personal-1")
 def test_message_that_names_the_id_is_erased_and_an_address_alone_erases_itself_only() -> None:
     assert personal_data.redacted_message(f"The user {ADA.user_id} printed Ada Lovelace", TRACES) == ERASED
     refused = "The server refused ada@example.com: 550"
@@ -113,10 +118,12 @@ def audit_row(**members: Any) -> dict[str, Any]:
     return {**row, "data": data, "message": f"DELETE /api/user/{ADA.user_id}", **members}
 
 
+@pytest.mark.requirement("personal-1")
 def test_row_of_the_service_about_a_deleted_user_says_who_did_what() -> None:
     assert personal_data.redacted_audit_row(audit_row(), TRACES) == audit_row()
 
 
+@pytest.mark.requirement("personal-1")
 def test_row_of_a_deleted_administrator_keeps_the_id() -> None:
     row = audit_row(insertUser="Ada Lovelace")
     row["data"] |= {"userId": ADA.user_id, "ipAddress": "203.0.113.7"}
@@ -125,6 +132,7 @@ def test_row_of_a_deleted_administrator_keeps_the_id() -> None:
     assert "ipAddress" not in redacted["data"]
 
 
+@pytest.mark.requirement("personal-1")
 def test_row_of_an_integration_about_a_deleted_user_loses_its_texts() -> None:
     row = audit_row(message="Changed ada@example.com", newValue='"Main Street 1"', oldValue='"x"', data={"a": 1})
     redacted = personal_data.redacted_audit_row(row, TRACES)
@@ -133,6 +141,7 @@ def test_row_of_an_integration_about_a_deleted_user_loses_its_texts() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.requirement("personal-1")
 def test_row_that_names_nobody_is_unchanged() -> None:
     row = audit_row(message="Changed grace@example.com", data={}, newValue='"x"')
     assert personal_data.redacted_audit_row(row, TRACES) == row
