@@ -443,7 +443,8 @@ async def test_one_process_erases_in_each_interval(service, module_clock, monkey
     find = store.find_users_across_tenants
 
     async def counted(*arguments: Any) -> Any:
-        runs.append(arguments)
+        if arguments[2] == "":  # the first batch of a run
+            runs.append(arguments)
         return await find(*arguments)
 
     monkeypatch.setattr(store, "find_users_across_tenants", counted)

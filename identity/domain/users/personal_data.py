@@ -131,7 +131,9 @@ def redacted_audit_row(row: Document, traces: Traces) -> Document:
         return row
     data: Mapping[str, Any] = row["data"] if isinstance(row.get("data"), dict) else {}
     kept = {name: value for name, value in row.items() if name not in {"data", "newValue", "oldValue"}}
-    author = next((user_id for user_id in traces.user_ids if user_id == data.get("userId")), None)
+    # The erasure may be repeated: the id may be in place of the name already.
+    ids = (data.get("userId"), row.get("insertUser"))
+    author = next((user_id for user_id in ids if user_id in traces.user_ids), None)
     if author is not None or traces.are_in(str(row.get("insertUser", ""))):
         kept["insertUser"] = author or ERASED
         data = {name: value for name, value in data.items() if name != "ipAddress"}

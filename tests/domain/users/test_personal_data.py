@@ -129,6 +129,7 @@ def test_row_of_a_deleted_administrator_keeps_the_id() -> None:
     row["data"] |= {"userId": ADA.user_id, "ipAddress": "203.0.113.7"}
     redacted = personal_data.redacted_audit_row(row, TRACES)
     assert (redacted["insertUser"], redacted["message"]) == (ADA.user_id, row["message"])
+    assert personal_data.redacted_audit_row(redacted, TRACES) == redacted
     assert "ipAddress" not in redacted["data"]
 
 
@@ -139,6 +140,14 @@ def test_row_of_an_integration_about_a_deleted_user_loses_its_texts() -> None:
     assert redacted == {
         "id": 1, "insertInstant": 2, "insertUser": "admin@example.com", "message": ERASED, "reason": ERASED, "data": {},
     }  # fmt: skip
+
+
+@pytest.mark.requirement("personal-1")
+def test_erased_row_of_a_deleted_author_is_unchanged_by_a_second_erasure() -> None:
+    row = audit_row(message="Paid a bill", insertUser="ada@example.com", data={"userId": ADA.user_id})
+    redacted = personal_data.redacted_audit_row(row, TRACES)
+    assert (redacted["insertUser"], redacted["data"]) == (ADA.user_id, {})
+    assert personal_data.redacted_audit_row(redacted, TRACES) == redacted
 
 
 @pytest.mark.requirement("personal-1")
