@@ -190,6 +190,15 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ErasureStores:
+    """The work queue of erasures, and the stores that erase."""
+
+    erasures: Erasures
+    event_erasure: EventErasure
+    personal_keys: PersonalKeys
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Logs:
     """The append-only logs, the erasure of deleted users, journals, health of webhooks, and counts of reports."""
 
@@ -197,9 +206,7 @@ class Logs:
     event_logs: AppendOnlyLog
     login_records: LoginRecords
     action_logs: ActionLogs
-    erasures: Erasures
-    event_erasure: EventErasure
-    personal_keys: PersonalKeys
+    erasure: ErasureStores
     webhook_event_log: WebhookEventLog
     user_imports: UserImports
     report_counts: ReportCounts

@@ -42,6 +42,7 @@ from identity.schemas import Schemas
 from identity.services import (
     Configuration,
     Directory,
+    ErasureStores,
     LambdaRuntime,
     Limits,
     Logs,
@@ -147,6 +148,7 @@ def wired(
         "service_id": service_id,
         "wake_workers": delivery.wakeups.notify,
     }
+    logs = _facet(Logs, {**parts, "erasure": _facet(ErasureStores, parts)})
     services = Services(
         config=config,
         clock=clock,
@@ -158,7 +160,7 @@ def wired(
         tokens=_facet(Tokens, parts),
         sessions=_facet(Sessions, parts),
         limits=_facet(Limits, parts),
-        logs=_facet(Logs, parts),
+        logs=logs,
         runtime=_facet(Runtime, parts),
     )
     delivery.deliverer.failures.write_to(lambda message: event_logs.record(services, own_call(clock), "Error", message))

@@ -53,7 +53,7 @@ def store(service: app.Service, name: str) -> Any:
     """The store of a name, such as `users`: what it returns is decrypted, and its methods can be made to fail."""
     services = service.services
     facets = (services.directory, services.configuration, services.tokens, services.sessions, services.limits)
-    places = (*facets, services.logs, services.outbound, services.runtime)
+    places = (*facets, services.logs, services.logs.erasure, services.outbound, services.runtime)
     return next(getattr(place, name) for place in places if hasattr(place, name))
 
 

@@ -18,6 +18,7 @@ UNGUARDED: Final = {
     "remove_registrations": "of a deleted application, which the operation protects",
     "remove_imported": "undoes an import of users that were checked",
     "insert_encoded": "of users that `encode` checked",
+    "remove_parent_emails": "the address of a deleted parent, which gives no authority",
     "add_memberships": "operations/groups requires authority over the groups",
     "remove_memberships": "operations/groups requires authority over the groups",
     "remove_all_memberships": "operations/groups requires authority over the groups",

@@ -241,7 +241,7 @@ async def retrieve_password_rules(services: Services, call: Call, tenant_id: str
 async def finish_deletion(services: Services, tenant_id: TenantId) -> None:
     """Delete the contents of a tenant and, last, the tenant, so that an interrupted deletion can be repeated."""
     await _remove_contents(services, tenant_id)
-    await services.logs.erasures.add_tenant(tenant_id, services.clock.now())
+    await services.logs.erasure.erasures.add_tenant(tenant_id, services.clock.now())
     await services.configuration.tenants.delete(None, tenant_id)
     # Removes what requests in progress wrote in the meantime.
     await _remove_contents(services, tenant_id)

@@ -36,7 +36,7 @@ async def prepare(services: Services, call: Call, user: Document) -> Write:
     change = await email_changes.find_open(services, user)
     addresses = (*personal_data.addresses_of(user), *(() if change is None else (change[1],)))
     person = Person(tenant_id, user_id, addresses, tuple(sorted(ip_addresses)))
-    return functools.partial(services.logs.erasures.add_user, person, call.now)
+    return functools.partial(services.logs.erasure.erasures.add_user, person, call.now)
 
 
 async def remove_belongings(services: Services, tenant_id: TenantId, user_id: UserId) -> None:
@@ -63,13 +63,13 @@ async def sweep_regularly(services: Services) -> None:
 async def sweep(services: Services) -> None:
     """Erase what is due. Safe to interrupt, and to run in several processes at once."""
     before, after = later(services.clock.now(), seconds=-GRACE_SECONDS), ""
-    while batch := await services.logs.erasures.find_users_across_tenants(before, _BATCH, after):
+    while batch := await services.logs.erasure.erasures.find_users_across_tenants(before, _BATCH, after):
         await _erase_users(services, [erasure for erasure in batch if not erasure.pending])
         for erasure in batch:
             if erasure.pending:
                 await _settle(services, erasure)
         after = batch[-1].person.user_id
-    for tenant_id in await services.logs.erasures.find_tenants_across_tenants(before):
+    for tenant_id in await services.logs.erasure.erasures.find_tenants_across_tenants(before):
         await _erase_tenant(services, tenant_id)
 
 
@@ -81,9 +81,9 @@ async def _erase_users(services: Services, erasures: Sequence[Erasure]) -> None:
     for person in persons:
         by_tenant[TenantId(person.tenant_id)].append(person)
         await remove_belongings(services, TenantId(person.tenant_id), UserId(person.user_id))
-    shared = await services.logs.event_erasure.redact_across_tenants(traces, services.clock.now())
+    shared = await services.logs.erasure.event_erasure.redact_across_tenants(traces, services.clock.now())
     await _redact_logs(services, traces)
-    await services.logs.personal_keys.delete_of_users_across_tenants(traces)
+    await services.logs.erasure.personal_keys.delete_of_users_across_tenants(traces)
     for tenant_id, own in by_tenant.items():
         pending = [*shared, *await _erase_in_tenant(services, tenant_id, own, traces.of_tenant(tenant_id))]
         for person in own:
@@ -94,7 +94,7 @@ async def _erase_in_tenant(
     services: Services, tenant_id: TenantId, persons: Sequence[Person], traces: Traces
 ) -> list[EventId]:
     """Erase users from the events, queues and other users of their tenant; return the events yet to be delivered."""
-    now, events = services.clock.now(), services.logs.event_erasure
+    now, events = services.clock.now(), services.logs.erasure.event_erasure
     await services.outbound.mails.delete_of_persons(tenant_id, traces)
     await services.outbound.text_messages.delete_of_persons(tenant_id, traces)
     children = await services.directory.users.remove_parent_emails(tenant_id, traces.addresses)
@@ -116,16 +116,16 @@ async def _redact_logs(services: Services, traces: Traces) -> None:
 async def _settle(services: Services, erasure: Erasure) -> None:
     """Erase the events about a deletion that have been delivered since."""
     tenant_id = TenantId(erasure.person.tenant_id)
-    pending = await services.logs.event_erasure.settle(tenant_id, erasure.pending, services.clock.now())
+    pending = await services.logs.erasure.event_erasure.settle(tenant_id, erasure.pending, services.clock.now())
     await _conclude(services, erasure.person, pending)
 
 
 async def _conclude(services: Services, person: Person, pending: Sequence[EventId]) -> None:
     tenant_id = TenantId(person.tenant_id)
     if pending:
-        await services.logs.erasures.keep(tenant_id, person.user_id, pending)
+        await services.logs.erasure.erasures.keep(tenant_id, person.user_id, pending)
     else:
-        await services.logs.erasures.finish(tenant_id, person.user_id)
+        await services.logs.erasure.erasures.finish(tenant_id, person.user_id)
 
 
 async def _erase_tenant(services: Services, tenant_id: TenantId) -> None:
@@ -135,8 +135,8 @@ async def _erase_tenant(services: Services, tenant_id: TenantId) -> None:
         kept = {name: row[name] for name in ("id", "insertInstant", "tenantId")}
         return {**kept, "insertUser": ERASED, "message": ERASED, "data": {}}
 
-    pending = await services.logs.event_erasure.erase_of_tenant(tenant_id, services.clock.now())
+    pending = await services.logs.erasure.event_erasure.erase_of_tenant(tenant_id, services.clock.now())
     await services.logs.audit_logs.rewrite_of_tenant(tenant_id, audit_row)
-    await services.logs.personal_keys.delete_of_tenant(tenant_id)
+    await services.logs.erasure.personal_keys.delete_of_tenant(tenant_id)
     if not pending:
-        await services.logs.erasures.finish(tenant_id, tenant_id)
+        await services.logs.erasure.erasures.finish(tenant_id, tenant_id)

@@ -11,7 +11,7 @@ from identity.domain.users.personal_data import ERASED, Person, Traces
 from identity.ids import new_id
 
 TENANT, OTHER_TENANT = new_id(), new_id()
-ADA = Person(TENANT, new_id(), ("ada@example.com", "+15550100"), ("203.0.113.7",))
+ADA = Person(TENANT, "5c1a4f5e-0f7e-4d3a-9a52-6d1d6e0a00ad", ("ada@example.com", "+15550100"), ("203.0.113.7",))
 TRACES = Traces([ADA])
 
 
