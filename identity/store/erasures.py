@@ -10,15 +10,19 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
+import structlog
 from pymongo import IndexModel
 
 from identity.call import Document
 from identity.domain.users.personal_data import Person
+from identity.errors import StartupError
 from identity.ids import EventId, TenantId
 from identity.instants import Instant
 from identity.store.mongo import Collection, Database, Session
 from identity.store.sealed_members import reseal_member
 from identity.store.vault import Vault
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,9 +63,20 @@ class Erasures:
         await self._collection.update_one({"_id": tenant_id}, {"$set": row}, upsert=True)
 
     async def find_users_across_tenants(self, before: Instant, limit: int, after: str = "") -> list[Erasure]:
-        """Return users who were deleted before an instant, in the order of their ids, from after an id."""
+        """Return users who were deleted before an instant, in the order of their ids, from after an id.
+
+        A row that cannot be unsealed is left out, and remains until the master key is restored.
+        """
         where = {"isTenant": None, "deleteInstant": {"$lt": before}, "_id": {"$gt": after}}
-        return [self._erasure(row) async for row in self._collection.find(where).sort("_id", 1).limit(limit)]
+        found: list[Erasure] = []
+        async for row in self._collection.find(where).sort("_id", 1):
+            try:
+                found.append(self._erasure(row))
+            except StartupError as error:
+                _log.error("a deleted user cannot be erased", user_id=row["_id"], error=str(error))
+            if len(found) == limit:
+                break
+        return found
 
     async def find_tenants_across_tenants(self, before: Instant) -> list[TenantId]:
         """Return the tenants that were deleted before an instant."""

@@ -246,7 +246,8 @@ class Mails(WorkQueue[Mail]):
     def _texts(self, job: Mail) -> Iterable[str]:
         message = email.message_from_bytes(job.message, policy=email.policy.default)
         parts = (part for part in message.walk() if part.get_content_maintype() == "text")
-        return (*job.recipients, *map(str, message.values()), *(str(part.get_content()) for part in parts))
+        texts = (bytes(part.get_payload(decode=True) or b"").decode(errors="replace") for part in parts)
+        return (*job.recipients, *map(str, message.values()), *texts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -41,11 +41,11 @@ class Sweeper:
                 await tenants.finish_deletions(self._services)
                 await groups.finish_deletions(self._services)
                 await retention.sweep(self._services)
-                await erasure.sweep_regularly(self._services)
                 await unverified_user_cleanup.sweep_hourly(self._services)
                 await user_import.undo_abandoned(self._services)
                 await user_consents.send_second_mails(self._services)
                 await action_expiry.sweep(self._services)
+                await erasure.sweep_regularly(self._services)
             except mongo.STORE_ERRORS as error:
                 _log.warning("sweep interrupted", outage=outages.reason(error))
             await asyncio.sleep(_INTERVAL_SECONDS)

@@ -113,6 +113,18 @@ async def test_addresses_are_resealed_under_a_new_master_key(database) -> None:
     assert found.person == person
 
 
+@pytest.mark.requirement("personal-1")
+async def test_row_under_a_missing_master_key_remains_and_blocks_no_other(database) -> None:
+    key, persons = b"o" * 32, sorted((make_person() for _ in range(3)), key=lambda person: person.user_id)
+    for number, person in enumerate(persons):
+        vault = Vault({f"key {number % 2}": key}, b"f" * 32)
+        await Erasures(database, vault).add_user(person, NOW)
+    without = Erasures(database, Vault({"key 1": key}, b"f" * 32))
+    assert [found.person for found in await without.find_users_across_tenants(LATER, 1)] == [persons[1]]
+    assert await without.find_users_across_tenants(LATER, 1, persons[1].user_id) == []
+    assert [await without.count(TenantId(person.tenant_id)) for person in persons] == [1, 1, 1]
+
+
 # Events
 
 
