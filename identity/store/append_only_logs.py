@@ -25,6 +25,7 @@ from identity.store.store_circuit_breaker import time_limit
 Tenant = TenantId | None
 
 _EXPORT_BATCH = 500
+_REWRITE_BATCH = 200
 
 
 class SearchableLog:
@@ -114,20 +115,18 @@ class AppendOnlyLog(SearchableLog):
         where = {**tenant_filter(tenant_id), **_any_member(members, pattern)}
         return [self._decode(stored) async for stored in self._rows.find(where).sort("_id", -1).limit(limit)]
 
-    async def rewrite_across_tenants(
-        self, members: Sequence[str], pattern: str, rewrite: Callable[[Document], Document]
-    ) -> int:
-        """Rewrite the rows in which a member matches a pattern, ignoring case; return the number of changed ones."""
-        return await self._rewrite(_any_member(members, pattern), rewrite)
+    async def rewrite_across_tenants(self, rewrite: Callable[[Document], Document]) -> int:
+        """Rewrite the rows that a function changes; return their number."""
+        return await self._rewrite({}, rewrite)
 
     async def rewrite_of_tenant(self, tenant_id: TenantId, rewrite: Callable[[Document], Document]) -> int:
-        """Rewrite all rows of a tenant; return the number of changed ones."""
+        """As `rewrite_across_tenants` for one tenant."""
         return await self._rewrite({"tenantId": tenant_id}, rewrite)
 
     async def _rewrite(self, where: Document, rewrite: Callable[[Document], Document]) -> int:
         changed = 0
         with time_limit(0):  # a log may have millions of rows, and whoever rewrites repeats what was interrupted
-            async for stored in self._rows.find(where):
+            async for stored in self._rows.find(where, batch_size=_REWRITE_BATCH):
                 row = self._decode(stored)
                 if (fresh := rewrite(row)) != row:
                     content = {name: value for name, value in fresh.items() if name != "id"}

@@ -29,6 +29,8 @@ _log = structlog.get_logger(__name__)
 _FIELDS: Final = (
     "type", "tenantId", "linkedObjectId", "insertInstant", "expiresAt", "body", "isSealed", "parts", "edition",
 )  # fmt: skip
+_BATCH: Final = 200
+"""The number of events that are decoded at once, which blocks the event loop."""
 _RESPONSES: Final = {"attempts.$[].responseBody": "", "attempts.$[].responseHeaders": ""}
 
 _Redact = Callable[[Document, Document], Document]
@@ -54,15 +56,14 @@ class EventErasure:
 
     async def redact_across_tenants(self, traces: Traces, now: Instant) -> list[EventId]:
         """Erase deleted users from the events that may name several; return the changed ones yet to be delivered."""
-        is_candidate = {
-            "$or": [{"body": {"$regex": traces.event_pattern, "$options": "i"}}, {"parts": {"$exists": True}}]
-        }
+        by_tenant = traces.by_tenant()
 
         def redact(row: Document, event: Document) -> Document:
-            own = traces.of_tenant(row.get("tenantId") or event.get("tenantId"))
-            return personal_data.redacted_event(event, own)
+            tenant_id = row.get("tenantId") or event.get("tenantId")
+            own = traces if tenant_id is None else by_tenant.get(tenant_id)
+            return event if own is None else personal_data.redacted_event(event, own)
 
-        return await self._erase({"type": {"$in": list(personal_data.SHARED)}, **is_candidate}, redact, now)
+        return await self._erase({"type": {"$in": list(personal_data.SHARED)}}, redact, now)
 
     async def erase_addresses(
         self, tenant_id: TenantId, object_ids: Collection[str], traces: Traces, now: Instant
@@ -91,7 +92,7 @@ class EventErasure:
     ) -> list[EventId]:
         pending: list[EventId] = []
         with time_limit(0):  # there may be many events, and an interrupted erasure is repeated
-            async for row in self._events.find(where, dict.fromkeys(_FIELDS, 1)):
+            async for row in self._events.find(where, dict.fromkeys(_FIELDS, 1), batch_size=_BATCH):
                 event = await self._event(row)
                 fresh = redact(row, _stated(row) if event is None else event)
                 if only_changed and fresh == event:

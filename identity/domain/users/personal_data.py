@@ -31,6 +31,13 @@ _TYPE: Final = re.compile(r"[A-Za-z][A-Za-z.-]{0,63}")
 _FREE_FORM: Final = frozenset({"data", "info"})
 """Members that are dropped whatever they contain: free-form data, and the origin of a request."""
 _SHORTEST_ADDRESS: Final = 5
+_WORD: Final = re.compile(
+    r"[^\s\"<>,;:()\[\]\\/=@+][^\s\"<>,;:()\[\]\\/=@]{0,63}+@[\w-]+(?:\.[\w-]+)*"  # an email address
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # an id
+    r"|\+\d{4,}"  # a phone number
+)
+_ESCAPE: Final = re.compile(r"\\[nrtbf]")
+"""Escaped white space in JSON, whose letter would become a part of the word."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,19 +66,20 @@ def addresses_of(user: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class Traces:
-    """What identifies deleted users in stored text."""
+    """What identifies deleted users in stored text.
+
+    Texts are split into ids and addresses, which are looked up: the cost does not depend on the number of users.
+    """
 
     def __init__(self, persons: Iterable[Person]) -> None:
         self._persons = tuple(persons)
         self.user_ids = frozenset(person.user_id for person in self._persons)
         self.ip_addresses = frozenset(address for person in self._persons for address in person.ip_addresses)
-        self.addresses = frozenset(address for person in self._persons for address in person.addresses)
-        self.pattern = _any_of(self.user_ids | self.addresses)
-        """A regular expression that finds candidates in MongoDB, ignoring case; `are_in` decides."""
-        self.event_pattern = _any_of(self.user_ids | self.addresses | self.ip_addresses)
-        self._any = re.compile(_alternatives(self.user_ids | self.addresses), re.IGNORECASE)
-        self._ids = re.compile(_alternatives(self.user_ids), re.IGNORECASE)
-        self._addresses = re.compile(_alternatives(self.addresses), re.IGNORECASE)
+        self.addresses = frozenset(address.lower() for person in self._persons for address in person.addresses)
+        self._words = self.user_ids | self.addresses
+        odd = [re.escape(text) for text in sorted(self.addresses) if _WORD.fullmatch(text) is None]
+        self._odd = re.compile("|".join(odd), re.IGNORECASE) if odd else None
+        """Addresses with other characters, such as phone numbers with spaces."""
 
     def by_tenant(self) -> dict[str, Traces]:
         """Return the traces of each tenant."""
@@ -83,21 +91,31 @@ class Traces:
             return self
         return Traces(person for person in self._persons if person.tenant_id == tenant_id)
 
+    def pattern(self) -> str:
+        """Return a regular expression that finds candidates in MongoDB, ignoring case; `are_in` decides."""
+        return "|".join(re.escape(text) for text in sorted(self._words))
+
     def are_in(self, text: str) -> bool:
-        """Return whether a text contains an id or an address."""
-        return self._any.search(text) is not None
+        """Return whether a text, or a JSON text, contains an id or an address."""
+        plain = _ESCAPE.sub(" ", text) if "\\" in text else text
+        is_found = any(_normal(word[0]) in self._words for word in _WORD.finditer(plain))
+        return is_found or (self._odd is not None and self._odd.search(plain) is not None)
 
     def ids_are_in(self, text: str) -> bool:
         """Return whether a text contains an id."""
-        return self._ids.search(text) is not None
+        return any(word[0].lower() in self.user_ids for word in _WORD.finditer(text))
 
     def without_addresses(self, value: Any) -> Any:
         """Return a JSON value with the addresses in its texts erased."""
         if isinstance(value, str):
-            return self._addresses.sub(ERASED, value)
+            text = value if self._odd is None else self._odd.sub(ERASED, value)
+            return _WORD.sub(self._erased, text)
         if isinstance(value, Mapping):
             return {name: self.without_addresses(member) for name, member in value.items()}
         return [self.without_addresses(item) for item in value] if isinstance(value, list) else value
+
+    def _erased(self, word: re.Match[str]) -> str:
+        return ERASED if _normal(word[0]) in self.addresses else word[0]
 
 
 def without_details(event: Mapping[str, Any]) -> Document:
@@ -108,7 +126,10 @@ def without_details(event: Mapping[str, Any]) -> Document:
 
 def redacted_event(event: Mapping[str, Any], traces: Traces) -> Document:
     """Return an event that may name several users without the data of the deleted ones."""
-    if event.get("info", {}).get("ipAddress") in traces.ip_addresses:
+    is_of_address = event.get("info", {}).get("ipAddress") in traces.ip_addresses
+    if not is_of_address and not traces.are_in(json.dumps(event, ensure_ascii=False)):
+        return dict(event)
+    if is_of_address:
         event = {name: value for name, value in event.items() if name != "info"}
     if event["type"] == "event-log.create":
         row = event["eventLog"]
@@ -188,11 +209,5 @@ def _kept(name: str, member: Any) -> Any:
     return member if is_id and isinstance(member, int) else None
 
 
-def _any_of(texts: Iterable[str]) -> str:
-    return "|".join(re.escape(text) for text in sorted(texts))
-
-
-def _alternatives(texts: Iterable[str]) -> str:
-    """Return a regular expression for whole ids and addresses among these; without any, nothing matches."""
-    found = _any_of(texts)
-    return rf"(?<![\w.+%-])(?:{found})(?![\w@-])(?!\.\w)" if found else "(?!)"
+def _normal(word: str) -> str:
+    return word.strip("'").lower()

@@ -122,7 +122,7 @@ async def _audit_rows(services: Services, tenant_id: TenantId | None, person: Pe
     traces = Traces([person])
     with time_limit(_AUDIT_SECONDS):
         rows = await services.logs.audit_logs.find_matching(
-            tenant_id, personal_data.AUDIT_TEXTS, traces.pattern, MAXIMUM_ROWS
+            tenant_id, personal_data.AUDIT_TEXTS, traces.pattern(), MAXIMUM_ROWS
         )
     # The pattern also finds addresses that end with the user's.
     found = (audit_logs.with_json_values(row) for row in rows if traces.are_in(orjson.dumps(row).decode()))

@@ -103,14 +103,18 @@ async def _erase_in_tenant(
 
 
 async def _redact_logs(services: Services, traces: Traces) -> None:
+    by_tenant = traces.by_tenant()
+
     def audit_row(row: Document) -> Document:
-        return personal_data.redacted_audit_row(row, traces.of_tenant(row.get("tenantId")))
+        tenant_id = row.get("tenantId")
+        own = traces if tenant_id is None else by_tenant.get(tenant_id)
+        return row if own is None else personal_data.redacted_audit_row(row, own)
 
     def event_row(row: Document) -> Document:
         return {**row, "message": personal_data.redacted_message(row["message"], traces)}
 
-    await services.logs.audit_logs.rewrite_across_tenants(personal_data.AUDIT_TEXTS, traces.pattern, audit_row)
-    await services.logs.event_logs.rewrite_across_tenants(["message"], traces.pattern, event_row)
+    await services.logs.audit_logs.rewrite_across_tenants(audit_row)
+    await services.logs.event_logs.rewrite_across_tenants(event_row)
 
 
 async def _settle(services: Services, erasure: Erasure) -> None:
