@@ -22,8 +22,8 @@ class SsoSession:
     """The login of a browser; `client_ids` are the applications that participate.
 
     `second_factor` is the method of the second factor, empty without one. `realm` is that of the console for a session
-    that a login to it started, else empty. `remaining_ms` is the time until the idle timeout and is set only for listed
-    sessions.
+    that a login to it started, else empty. `start_instant` is when the session started, if that is later than
+    `auth_instant`. `remaining_ms` is the time until the idle timeout and is set only for listed sessions.
     """
 
     session_id: str
@@ -34,6 +34,7 @@ class SsoSession:
     client_ids: frozenset[str] = frozenset()
     second_factor: str = ""
     realm: str = ""
+    start_instant: Instant | None = None
     remaining_ms: int = dataclasses.field(default=0, compare=False)
 
 
@@ -53,6 +54,7 @@ class SsoSessions(RedisStore):
             "persistent": str(int(session.is_persistent)),
             "second": session.second_factor,
             "realm": session.realm,
+            **({} if session.start_instant is None else {"start": str(session.start_instant)}),
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         await self._touch(tenant_id, secret, idle_seconds, *itertools.chain.from_iterable(fields.items()))
@@ -146,6 +148,7 @@ def _session(fields: Mapping[str, str]) -> SsoSession | None:
         frozenset(name.removeprefix(_CLIENT) for name in fields if name.startswith(_CLIENT)),
         fields.get("second", ""),
         fields.get("realm", ""),
+        Instant(int(fields["start"])) if "start" in fields else None,
         int(fields.get("left", "0")),
     )
 

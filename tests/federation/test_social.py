@@ -553,3 +553,32 @@ async def test_unusable_name_of_apple_is_ignored(arrange, user) -> None:
     answer = await login.api_login({**await login.data(token=True), "appleUser": user})
     assert answer.status_code == 200
     assert "firstName" not in answer.json()["user"]
+
+
+@pytest.mark.requirement("core-11-52")
+@pytest.mark.parametrize("kind", BY_MAIL)
+async def test_address_of_an_unmanaged_domain_is_refused_for_every_type(arrange, kind) -> None:
+    login = await arrange(kind, domains=[f"{new_id()}.example.com"])
+    user = await login.scenario.make_user(email=login.social.email)
+    shown = await login.walk()
+    assert shown.status_code == 200
+    assert await login.event_log("does not manage the domain")
+    assert await login.scenario.links(user["id"]) == []
+
+
+REAUTHENTICATION = {
+    "Facebook": ("auth_type", "reauthenticate"),
+    "Twitter": ("force_login", "true"),
+    "Xbox": ("prompt", "login"),
+}
+
+
+@pytest.mark.requirement("core-11-54")
+@pytest.mark.parametrize("kind", REAUTHENTICATION)
+async def test_prompt_login_has_the_form_of_the_provider(arrange, kind) -> None:
+    login = await arrange(kind)
+    name, value = REAUTHENTICATION[kind]
+    assert name not in (await login.leave()).parameters
+    assert (await login.leave(prompt="login")).parameters[name] == value
+    await login.scenario.change(forwardPrompt=False)
+    assert name not in (await login.leave(prompt="login")).parameters

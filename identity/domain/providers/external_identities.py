@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Document
+from identity.instants import Instant
 
 _MAX_ID_LENGTH: Final = 255
 _MAX_DEPTH: Final = 32
@@ -31,6 +32,7 @@ class ExternalIdentity:
     """The user as a provider describes them.
 
     `lambda_arguments` follow user and registration in a reconcile lambda; `token` is stored with the link.
+    `auth_instant` is when the user authenticated at the provider, if a signed claim states it.
     """
 
     unique_id: str
@@ -40,6 +42,13 @@ class ExternalIdentity:
     claims: Document = dataclasses.field(repr=False)
     lambda_arguments: tuple[Document, ...] = dataclasses.field(default=(), repr=False)
     token: str | None = dataclasses.field(default=None, repr=False)
+    auth_instant: Instant | None = None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The email addresses that identify the user: the address, and a username in the form of one."""
+        names = (self.email, self.username)
+        return tuple(name.lower() for name in names if name is not None and _EMAIL.fullmatch(name))
 
     @property
     def display_name(self) -> str | None:
@@ -70,12 +79,27 @@ def parse(
     return ExternalIdentity(
         unique_id,
         email.lower() if email is not None and _EMAIL.fullmatch(email) else None,
-        _flag(claims.get(oauth2["emailVerifiedClaim"])),
+        _verification(
+            claims.get(oauth2["emailVerifiedClaim"]), accepts_string=oauth2.get("acceptsStringBooleans", False)
+        ),
         username,
         claims,
         lambda_arguments,
         token,
     )
+
+
+def merge_claims(oauth2: Mapping[str, Any], id_token: Document, userinfo: Document) -> Document:
+    """Return the claims of both sources; userinfo takes precedence.
+
+    An email address and its verification are of the same source: one source may verify another address than the one
+    that the other source states. The source with both takes precedence over one with an address alone.
+    """
+    names = (oauth2["emailClaim"], oauth2["emailVerifiedClaim"])
+    stated = [source for source in (userinfo, id_token) if source.get(names[0]) is not None]
+    source = next((each for each in stated if each.get(names[1]) is not None), stated[0] if stated else {})
+    claims = {name: value for name, value in {**id_token, **userinfo}.items() if name not in names}
+    return {**claims, **{name: source[name] for name in names if name in source}}
 
 
 def is_storable(value: object, depth: int = 0) -> bool:
@@ -122,8 +146,14 @@ def _text(value: object) -> str | None:
     return text if 0 < len(text) <= _MAX_ID_LENGTH and text.isprintable() else None
 
 
-def _flag(value: object) -> bool | None:
-    """Return a boolean; some providers send it as text."""
-    if isinstance(value, bool):
+def _verification(value: object, *, accepts_string: bool) -> bool | None:
+    """Return whether the provider states that the address is verified; None if it states nothing.
+
+    Only the boolean true verifies an address, and the string "true" from a provider that documents this form. Elsewhere
+    the string is no statement, so that `trustEmail` decides; any other value is a denial.
+    """
+    if value is None or isinstance(value, bool):
         return value
-    return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
+    if value == "true":
+        return True if accepts_string else None
+    return False

@@ -45,9 +45,9 @@ REQUIRED: Final[Mapping[str, list[str]]] = _TYPES["required"]
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
 _OPENID_CONNECT_ONLY: Final = (
-    *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "issuer", "scope"),
+    *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "issuer", "prompt", "scope"),
 )
-_NOT_OVERRIDDEN: Final = frozenset({"domains", "keys", "postRequest", "trustEmail"})
+_NOT_OVERRIDDEN: Final = frozenset({"domains", "forwardPrompt", "keys", "postRequest", "trustEmail"})
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
 CALLED_URLS: Final = ("emails_endpoint", "issuer", "token_endpoint", "userinfo_endpoint")
@@ -237,6 +237,11 @@ def is_available_to(provider: Document, tenant_id: str) -> bool:
 def domain_of(text: str) -> str:
     """Return the domain of an email address; a domain is returned unchanged."""
     return text.strip().lower().rpartition("@")[2]
+
+
+def manages(provider: Document, address: str) -> bool:
+    """Return whether a provider may authenticate users with this address; without domains, all."""
+    return not provider.get("domains") or domain_of(address) in provider["domains"]
 
 
 def public_view(provider: Document) -> Document:

@@ -30,6 +30,7 @@ class SocialProvider:
     flow: str = "oauth2"
     linking_strategy: str = "LinkByEmail"
     parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reauthentication: Mapping[str, str] = dataclasses.field(default_factory=dict)
     profile: Mapping[str, str] = dataclasses.field(default_factory=dict)
     token: str = ""
     keeps: str = "refresh_token"

@@ -57,5 +57,5 @@ async def may_sign_in(services: Services, session: SsoSession, user: Document) -
     """
     if not await administrators.is_administrator(services, user):
         return True
-    is_older = administrator_roles.is_appointed_since(user, session.auth_instant)
+    is_older = administrator_roles.is_appointed_since(user, session.start_instant or session.auth_instant)
     return session.authentication_type in _METHODS and not is_older

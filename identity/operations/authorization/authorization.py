@@ -227,6 +227,7 @@ async def step_up(
         session.auth_instant,
         second_factor,
         realm=session.realm,
+        start_instant=session.start_instant,
     )
     secret, session = await sso_sessions.begin(
         services, call, client.tenant, new_login, client_id=client.client_id, replacing=browser.sso_secret

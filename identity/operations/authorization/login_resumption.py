@@ -154,8 +154,10 @@ async def resume(
         result.user,
         login.authentication_type,
         login.is_persistent,
+        login.provider_instant,
         second_factor=login.second_factor,
         second_factor_checked=True,
+        start_instant=None if login.provider_instant is None else call.now,
     )
     return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
 

@@ -15,6 +15,7 @@ from identity.domain.configuration import page_texts
 from identity.domain.login import login_outcomes
 from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.providers.reauthentication import Reauthentication
 from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import (
     AlreadyLinked,
@@ -27,6 +28,7 @@ from identity.errors import (
     WebhookTransactionFailed,
 )
 from identity.ids import TenantId, new_secret
+from identity.instants import Instant
 from identity.operations.authorization import authorization, login_requirements
 from identity.operations.clients.clients import TenantHints
 from identity.operations.login_transactions.authorization_steps import (
@@ -108,7 +110,9 @@ async def complete_login(
         row = PROVIDERS.get(provider["type"])
         _require_proof(document, response, _PROOFS["oauth2" if row is None else row.flow])
         expected = {name: document[member] for name, member in _EXPECTED.items() if document.get(member) is not None}
-        result = await provider_login.authenticate(services, call, client, provider, {**response, **expected})
+        authentication = await provider_login.authenticate(
+            services, call, client, provider, {**response, **expected}, _required(document)
+        )
     except _InvalidResponseError as error:
         await authorization_redirect.log_failure(services, call, client, provider, error.reason, error.kind)
         return LoginPage(client, "", ProviderFailed(error.key))
@@ -118,16 +122,26 @@ async def complete_login(
                 services, call, client, provider, error.log_detail or error.message, "Error"
             )
         return LoginPage(client, "", problem_of(error))
+    result, auth_instant = authentication.result, authentication.auth_instant
     if isinstance(result, provider_login.PendingLink):
         return await _require_link(services, state, result, browser)
     kind, is_persistent = provider_rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"]
     if not isinstance(result, login_outcomes.LoggedIn):
-        login = InterruptedLogin(result.user["id"], kind, is_persistent=is_persistent)
+        login = InterruptedLogin(result.user["id"], kind, is_persistent=is_persistent, provider_instant=auth_instant)
         return await login_requirements.redirect_to_step(
             services, call, state.verified_client, login, result, trust_id=browser.trust_id
         )
-    new_login = NewLogin(result.user, kind, is_persistent, second_factor_checked=True)
+    new_login = NewLogin(
+        result.user, kind, is_persistent, auth_instant, second_factor_checked=True, start_instant=call.now
+    )
     return await authorization.continue_with_login(services, call, state.verified_client, request, browser, new_login)
+
+
+def _required(state: Document) -> Reauthentication | None:
+    """Return the authentication that the request of a stored state requires of the provider."""
+    # A state of an earlier release has neither member.
+    earliest = state.get("earliestAuthInstant")
+    return None if earliest is None else Reauthentication(Instant(earliest), state["requiresAuthTime"])
 
 
 def problem_of(error: ServiceError) -> Problem:

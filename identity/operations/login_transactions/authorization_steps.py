@@ -113,7 +113,8 @@ class NewLogin:
     """A user who authenticated, and how. `is_persistent`: the session outlives the browser.
 
     `auth_instant` defaults to now. `second_factor` is the method used, empty for none. `second_factor_checked`: the
-    two-factor policy was evaluated for this login. `realm` is that of its session.
+    two-factor policy was evaluated for this login. `realm` is that of its session. `start_instant` is when the session
+    starts: the default is `auth_instant`, which is earlier for a user who has a session at an identity provider.
     """
 
     user: Document
@@ -123,6 +124,7 @@ class NewLogin:
     second_factor: str = ""
     second_factor_checked: bool = False
     realm: str = ""
+    start_instant: Instant | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -60,7 +60,8 @@ class InterruptedLogin:
     `session_id` names the SSO session that met the requirement, where the user did not authenticate just now.
     `pending_link_id` names an account at a provider to link when the login is complete. `details` holds what the page
     needs, such as the two-factor challenge. `authenticated_instant` is when the credentials were verified; a password
-    that changes later invalidates the login.
+    that changes later invalidates the login. `provider_instant` is when an identity provider authenticated the user, if
+    it states that.
     """
 
     user_id: str
@@ -73,6 +74,7 @@ class InterruptedLogin:
     pending_link_id: str = stored_as("link", default="", repr=False)
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     authenticated_instant: int | None = stored_as("since", default=None)
+    provider_instant: Instant | None = None
 
     def with_details(self, **details: Any) -> InterruptedLogin:
         """Return the login with exactly these details."""
@@ -189,6 +191,7 @@ async def store_authenticated(
         "userId": session.user_id,
         "sessionId": session.session_id,
         "authInstant": session.auth_instant,
+        "startInstant": session.start_instant,
         "sessionType": session.authentication_type,
         "secondFactor": session.second_factor,
         "realm": session.realm,
@@ -256,6 +259,7 @@ async def find_authenticated(
         frozenset({client.client_id}),
         stored["secondFactor"],
         stored.get("realm", ""),
+        stored.get("startInstant"),
     )
     login = AuthenticatedLogin(session, stored["isKept"], stored["authenticationType"], stored["hasSecondFactor"])
     return stored["given"], login

@@ -15,6 +15,7 @@ from identity.domain.authorization import pkce
 from identity.domain.authorization.authorization_request import PUSHED
 from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.providers import reauthentication
 from identity.domain.providers.identity_providers import ProviderOptions
 from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import Invalid
@@ -126,12 +127,14 @@ async def _redirect(
 def _state_data(services: Services, call: Call, verified_client: VerifiedClient, provider: Document) -> Document:
     return {
         "codeVerifier": None,
+        "earliestAuthInstant": None,
         "given": login_transactions.request_parameters(services, verified_client),
         "issuer": provider_rules.effective_oauth2(provider, verified_client.client.client_id).get("issuer"),
         "namesItself": False,
         "nonce": None,
         "providerId": provider["id"],
         "redirectUri": call.origin.base_url + CALLBACK_PATH,
+        "requiresAuthTime": False,
     }
 
 
@@ -153,14 +156,22 @@ async def _oauth2_request(
     url, state = _authorization_endpoint(endpoints), new_secret()
     published = endpoints.published.get("authorization_response_iss_parameter_supported") is True
     # Without an issuer there are no keys for the ID token, and hence no nonce.
-    has_nonce = endpoints.issuer is not None and "openid" in _scope(endpoints).split() and (row is None or row.nonce)
+    has_id_token = endpoints.issuer is not None and "openid" in _scope(endpoints).split()
+    has_nonce = has_id_token and (row is None or row.nonce)
     state_data |= {
         "codeVerifier": new_secret() if row is None or row.pkce else None,
         "namesItself": published,
         "nonce": new_secret() if has_nonce else None,
     }
+    required = reauthentication.required(provider, state_data["given"], call.now, has_id_token=has_id_token)
+    if required is not None:
+        state_data |= {
+            "earliestAuthInstant": required.earliest_instant,
+            "requiresAuthTime": required.requires_auth_time,
+        }
     hint = login_id if row is None or row.login_hint else ""
     parameters = _parameters(endpoints, state_data, state, hint, prefers_form=bool(provider.get("postRequest")))
+    parameters |= reauthentication.parameters(provider, oauth2, state_data["given"])
     return _AuthorizationRequest(url, {**parameters, **({} if row is None else row.parameters)}, state)
 
 
@@ -171,7 +182,8 @@ async def _oauth1_request(
     oauth2 = provider_rules.effective_oauth2(provider, client.client_id)
     token, secret = await oauth1.request_token(services, call, oauth2, state_data["redirectUri"])
     state_data["tokenSecret"] = secret
-    return _AuthorizationRequest(oauth2["authorization_endpoint"], {"oauth_token": token}, token)
+    parameters = {"oauth_token": token, **reauthentication.parameters(provider, oauth2, state_data["given"])}
+    return _AuthorizationRequest(oauth2["authorization_endpoint"], parameters, token)
 
 
 async def _openid2_request(

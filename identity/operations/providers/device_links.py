@@ -12,14 +12,13 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.providers import identity_providers as provider_rules
-from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.social_providers import PROVIDERS
 from identity.errors import Invalid, InvalidScope, ServiceError, Unauthorized
 from identity.ids import parse_id
 from identity.operations.clients.clients import Client
 from identity.operations.limits import failed_login_limits
 from identity.operations.objects import features
-from identity.operations.providers import console_tokens, external_jwt, openid_connect, social_login
+from identity.operations.providers import identification
 from identity.operations.providers.login_trace import LoginTrace
 from identity.services import Services
 
@@ -43,7 +42,7 @@ async def store_pending_link(services: Services, call: Call, client: Client, sco
         raise InvalidScope("unknown_scope", "Too many tokens of identity providers were refused lately.")
     trace = LoginTrace()
     try:
-        identity = await _identify(services, call, client, provider, rest, trace)
+        identity = await identification.by_device_token(services, call, provider, client, rest, trace)
     except (Invalid, Unauthorized) as error:
         await trace.record(services, call, provider, f"a device was refused: {error.log_detail or error.message}")
         raise _refused(f"The token for the identity provider {provider['name']} cannot be trusted.") from error
@@ -69,19 +68,6 @@ async def _get_provider(services: Services, client: Client, provider_id: str) ->
     if provider["linkingStrategy"] in {"Disabled", "Unsupported"}:
         raise _refused(f"The identity provider {provider['name']} does not support links.")
     return provider
-
-
-async def _identify(
-    services: Services, call: Call, client: Client, provider: Document, token: str, trace: LoginTrace
-) -> ExternalIdentity:
-    if provider["type"] in console_tokens.VERIFIERS:
-        tokens = token.split(":")
-        return await console_tokens.identify(services, call, provider, client.client_id, tokens, trace)
-    if provider["type"] in PROVIDERS:
-        return await social_login.identify(services, call, provider, client.client_id, {"token": token}, trace)
-    if provider["type"] == provider_rules.EXTERNAL_JWT:
-        return await external_jwt.identify(services, call, provider, token, trace)
-    return await openid_connect.identify_by_id_token(services, call, provider, client.client_id, token, trace)
 
 
 def _refused(description: str) -> InvalidScope:

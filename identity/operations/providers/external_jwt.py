@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 
 from identity.call import Call, Document
-from identity.domain.providers import external_identities
+from identity.domain.providers import external_identities, reauthentication
 from identity.domain.providers.external_identities import ExternalIdentity
-from identity.domain.providers.identity_providers import domain_of
 from identity.errors import Invalid, Unauthorized
 from identity.ids import parse_id
 from identity.instants import numeric_date
@@ -24,10 +24,7 @@ _LEEWAY_SECONDS = 60
 async def identify(
     services: Services, call: Call, provider: Document, token: str | None, trace: LoginTrace
 ) -> ExternalIdentity:
-    """Return the identity in the token. Raises Invalid without a token, Unauthorized if it cannot be trusted.
-
-    A provider that manages domains authenticates users of those domains only.
-    """
+    """Return the identity in the token. Raises Invalid without a token, Unauthorized if it cannot be trusted."""
     if not token:
         raise Invalid.field("blank", "encodedJWT", "You must specify the [encodedJWT] property.")
 
@@ -46,9 +43,7 @@ async def identify(
     identity = external_identities.parse(provider["oauth2"], claims, lambda_arguments=(claims,))
     if identity is None:
         raise Unauthorized(log_detail="the token lacks the claim of the unique id")
-    if provider["domains"] and (identity.email is None or domain_of(identity.email) not in provider["domains"]):
-        raise Unauthorized(log_detail="the provider does not manage the domain of the email")
-    return identity
+    return dataclasses.replace(identity, auth_instant=reauthentication.auth_instant(claims, call.now))
 
 
 async def _is_issued_here(services: Services, verified: VerifiedJwt) -> bool:

@@ -11,9 +11,10 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 
 from identity.call import Call, Document
-from identity.domain.providers import external_identities
+from identity.domain.providers import external_identities, reauthentication
 from identity.domain.providers.external_identities import ExternalIdentity
 from identity.domain.providers.identity_providers import effective_oauth2, transport_problem
+from identity.domain.providers.reauthentication import LEEWAY_SECONDS
 from identity.errors import FieldError, GeneralError, Invalid, Unauthorized
 from identity.ids import Secret
 from identity.instants import numeric_date
@@ -25,9 +26,6 @@ from identity.tokens import jws
 from identity.tokens.external_keys import KeySet
 from identity.tokens.jws import FindExternalKey
 from identity.tokens.signing_keys import SigningKey
-
-_LEEWAY_SECONDS = 60
-"""The tolerated clock difference to a provider."""
 
 _ENDPOINTS = ("jwks_uri", "token_endpoint", "userinfo_endpoint")
 _TOKENS = ("access_token", "id_token", "refresh_token")
@@ -86,13 +84,13 @@ async def identify_by_tokens(
         raise Unauthorized(log_detail="userinfo and id token are about different users")
     identity = external_identities.parse(
         endpoints.oauth2,
-        {**id_token, **userinfo},
+        external_identities.merge_claims(endpoints.oauth2, id_token, userinfo),
         lambda_arguments=(userinfo, id_token, {name: tokens[name] for name in _TOKENS if name in tokens}),
         token=_text(tokens.get("refresh_token")),
     )
     if identity is None:
         raise Unauthorized(log_detail="the claims have no unique id")
-    return identity
+    return dataclasses.replace(identity, auth_instant=reauthentication.auth_instant(id_token, call.now))
 
 
 async def identify_by_id_token(
@@ -111,7 +109,7 @@ async def identify_by_id_token(
     identity = external_identities.parse(endpoints.oauth2, claims, lambda_arguments=())
     if identity is None:
         raise Unauthorized(log_detail="the id token lacks the claim of the unique id")
-    return identity
+    return dataclasses.replace(identity, auth_instant=reauthentication.auth_instant(claims, call.now))
 
 
 async def resolve_endpoints(services: Services, call: Call, oauth2: Document) -> ProviderEndpoints:
@@ -211,7 +209,7 @@ async def _verify_id_token(
         raise Unauthorized(log_detail=f"the id token is {verified.value}")
     claims, now = verified.claims, numeric_date(call.now)
     reason = _problem(claims, endpoints.issuer, endpoints.oauth2["client_id"], nonce)
-    if reason is None and (jws.check_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + _LEEWAY_SECONDS):
+    if reason is None and (jws.check_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + LEEWAY_SECONDS):
         reason = "has expired, or was issued in the future"
     if reason is not None:
         raise Unauthorized(log_detail=f"the id token {reason}")

@@ -16,13 +16,16 @@ from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION
 from identity.domain.login import login_outcomes
 from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
+from identity.domain.providers import reauthentication
 from identity.domain.providers.external_identities import ExternalIdentity
+from identity.domain.providers.reauthentication import Reauthentication
 from identity.domain.users import identity_provider_links as link_rules
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Duplicate, Invalid, LoginPrevented, NotFound, ServiceError, Unauthorized
 from identity.events.changes import Change, Event
 from identity.ids import ApplicationId, UserId
+from identity.instants import Instant
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.groups import administrators
@@ -58,6 +61,14 @@ class PendingLink:
 
 ProviderLoginResult = login_outcomes.LoggedIn | login_outcomes.Halt | PendingLink
 """The result of a login with an accepted identity."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAuthentication:
+    """The result of an authorization response; `auth_instant` is when the provider authenticated the user, if known."""
+
+    result: ProviderLoginResult
+    auth_instant: Instant | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +133,7 @@ async def log_in(
     options, trace = login_responses.LoginOptions.from_request(request), LoginTrace()
     async with _failure_limit(services, call, provider, trace):
         identity = await identification.by_request(services, call, provider, client, request, trace)
+        options = dataclasses.replace(options, auth_instant=_auth_instant(provider, identity))
         login = _ProviderLogin(provider, client, identity, options, request.get("noLink", False), trace, trust_id)
         result = await _reconcile(services, call, login)
         if isinstance(result, PendingLink):
@@ -140,21 +152,31 @@ async def authenticate(
     client: Client,
     provider: Document,
     response: Mapping[str, str],
+    required: Reauthentication | None,
     *,
     trust_id: str | None = None,
-) -> ProviderLoginResult:
+) -> ProviderAuthentication:
     """Log in the user of an authorization response, which contains the `redirect_uri`. Raises as `log_in`.
 
-    `trust_id` is the two-factor trust of the browser's cookie.
+    Raises Unauthorized if the authentication at the provider does not satisfy what is `required`. `trust_id` is the
+    two-factor trust of the browser's cookie.
     """
     call, trace = call.within(client.tenant_id), LoginTrace()
     async with _failure_limit(services, call, provider, trace):
         identity = await identification.by_response(services, call, provider, client, response, trace)
+        problem = None if required is None else required.problem(identity.auth_instant)
+        if problem is not None:
+            raise Unauthorized(log_detail=problem)
         options = login_responses.LoginOptions()
         login = _ProviderLogin(provider, client, identity, options, False, trace, trust_id)
         result = await _reconcile(services, call, login)
     await trace.record(services, call, provider, f"ended as {type(result).__name__}")
-    return result
+    return ProviderAuthentication(result, _auth_instant(provider, identity))
+
+
+def _auth_instant(provider: Document, identity: ExternalIdentity) -> Instant | None:
+    """Return when the provider authenticated the user; None if that is unknown, or does not count."""
+    return identity.auth_instant if reauthentication.forwards_prompt(provider) else None
 
 
 async def start(services: Services, call: Call, body: Document) -> None:
@@ -253,6 +275,8 @@ async def _prepare_change(services: Services, call: Call, login: _ProviderLogin)
         if provider["linkingStrategy"] == "CreatePendingLink":
             return None
         user, is_new = await user_resolution.find_or_build(services, call, client.tenant, provider, identity)
+        if "email" in user and not provider_rules.manages(provider, user["email"]):
+            raise Unauthorized(log_detail="the provider does not manage the domain of the user's email")
         await _require_may_assert(services, provider, user)
         is_claim = (
             not is_new and user_resolution.links_by_email(provider) and account_takeover_prevention.requires_claim(user)

@@ -51,6 +51,7 @@ async def begin(
         joined | {client_id},
         login.second_factor,
         login.realm,
+        login.start_instant,
     )
     if idle_seconds <= 0:
         return "", session

@@ -42,7 +42,8 @@ class LoginResponse:
 class LoginOptions:
     """Options of a login request: the tokens to issue, and the user's device.
 
-    `state` was given when the login was started and is returned when it completes.
+    `state` was given when the login was started and is returned when it completes. `auth_instant` is when the user
+    authenticated, if not now.
     """
 
     no_jwt: bool = False
@@ -50,6 +51,7 @@ class LoginOptions:
     is_new_device: bool = False
     device: Document = dataclasses.field(default_factory=dict)
     state: Document | None = None
+    auth_instant: Instant | None = None
 
     @classmethod
     def from_request(cls, request: Document) -> LoginOptions:
@@ -148,7 +150,8 @@ async def _logged_in(
     body: Document = {"user": await user_views.to_response(services, result.user)}
     if options.no_jwt or not security_profiles.allows_tokens_by_api(client.application):
         return LoginResponse(status, body)
-    context = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, call.now)
+    auth_instant = options.auth_instant or call.now
+    context = TokenContext(client.tenant, client.application, result.user, (), (), authentication_type, auth_instant)
     expires = None
     issues_refresh_token = LoginSettings.of(client.application).generate_refresh_tokens and not options.no_refresh_token
     if result.registration is not None and issues_refresh_token:
