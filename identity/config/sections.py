@@ -44,6 +44,7 @@ class Server:
     quiesced: bool
     base_url: str | None
     trusted_proxies: tuple[Network, ...]
+    form_action_sources: tuple[str, ...]
     shutdown_seconds: float
     idle_seconds: float
     max_body_bytes: int

@@ -8,6 +8,7 @@ import pytest
 
 from identity.operations.clients import clients
 from tests import internals, plain_http, relying_party
+from tests.conftest import SUPER_KEY, checking_client
 from tests.relying_party import PASSWORD, REDIRECT_URI, page, response
 
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example.com"}
@@ -87,6 +88,39 @@ async def test_attack_12_form_post_escapes_what_it_carries(rp, browser):
     assert "<script>" not in answer.text
     assert response(answer)["state"] == NASTY
     assert directives(answer)["form-action"] == "https: https://app.example.com"
+
+
+@pytest.mark.requirement("attack-14")
+async def test_login_pages_name_only_our_origin_and_that_of_the_redirect_uri(rp, browser):
+    shown = await rp.authorize(browser)
+    pages = [shown, await rp.submit(browser, shown, password="wrong")]
+    await rp.configure(authorizedRedirectURLs=["https://app.example.com/callback", "com.example.app:/callback"])
+    for answer in pages:
+        assert directives(answer)["form-action"] == "'self' https://app.example.com"
+    native = await rp.authorize(browser, redirect_uri="com.example.app:/callback")
+    assert directives(native)["form-action"] == "'self' com.example.app:"
+
+
+@pytest.mark.requirement("attack-14")
+async def test_configured_sources_are_added_to_form_action(build):
+    async with (
+        build(server__form_action_sources='["https://www.example.com", "https:"]') as service,
+        checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
+        plain_http.client(service.base_url) as browser,
+    ):
+        shown = await (await relying_party.make(api)).authorize(browser)
+    assert directives(shown)["form-action"] == "'self' https://app.example.com https://www.example.com https:"
+
+
+@pytest.mark.requirement("attack-19")
+@pytest.mark.parametrize("path", ["/oauth2/authorize", "/app/login", "/oauth2/logout"])
+async def test_error_page_does_not_repeat_a_foreign_url(rp, browser, path):
+    url = "https://your-account-is-locked.call-0800-555.example/"
+    names = ("post_logout_redirect_uri",) if path == "/oauth2/logout" else ("redirect_uri",)
+    query = {**rp.query(), **dict.fromkeys(names, url)}
+    shown = await browser.get(path, params=query)
+    assert shown.status_code == 400
+    assert "locked" not in shown.text
 
 
 @pytest.mark.requirement("attack-19")

@@ -417,6 +417,8 @@ async def test_intermediate_pages_return_to_the_callback(party, browser) -> None
     shown = await party.submit(browser, await to_login_page(party, browser, scope="openid orders", state="s"))
     asked = await browser.get(shown.headers["Location"])
     form = page(asked).forms[0]
-    assert "http:" in asked.headers["Content-Security-Policy"].partition("form-action")[2].split(";")[0].split()
+    sources = asked.headers["Content-Security-Policy"].partition("form-action")[2].split(";")[0].split()
+    origin = "/".join(APP.split("/")[:3])
+    assert sources == ["'self'", str(asked.url.copy_with(path="/", query=None)).rstrip("/"), origin]
     answer = await browser.post(form["action"], data={**form["fields"], "action": "allow"})
     assert location(await browser.get(answer.headers["Location"])) == (APP, {"state": "s"})

@@ -372,3 +372,19 @@ def test_chart_names_the_value_that_is_missing(missing):
     with pytest.raises(subprocess.CalledProcessError) as caught:
         rendered(**{missing: ""})
     assert f"{missing}" in caught.value.stderr
+
+
+@pytest.mark.requirement("ship-13")
+@pytest.mark.parametrize("path", ["deploy/compose/nginx.conf", "docs/deploy/nginx.conf"])
+def test_nginx_forwards_no_certificate_of_a_client_that_proved_none(path):
+    """Every server sets the header: its own value, or none."""
+    servers = (ROOT / path).read_text().split("\nserver {")[1:]
+    proxying = [server for server in servers if "proxy_pass" in server]
+    assert proxying
+    for server in proxying:
+        (value,) = re.findall(r'proxy_set_header Client-Cert ("".*|\$ssl_client_escaped_cert);', server)
+        assert value == '""' or "ssl_verify_client" in server
+
+
+def test_chart_trusts_no_network_by_default():
+    assert yaml.safe_load(VALUES)["config"]["server"]["trusted_proxies"] == []

@@ -145,8 +145,14 @@ def require_redirect_uri(given: Mapping[str, Any], application: Document) -> str
     if not security_profiles.is_redirect_uri_authorized(redirect_uri, application) or _has_response_parameter(
         redirect_uri
     ):
-        raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri} (redirect_uri)")
+        raise invalid_redirect_uri(redirect_uri)
     return redirect_uri
+
+
+def invalid_redirect_uri(redirect_uri: str) -> InvalidRequest:
+    """Return the error for a foreign redirect URI; the page does not repeat it, because a link can choose its text."""
+    description = "Invalid redirect uri: it is not one of the application's (redirect_uri)"
+    return InvalidRequest("invalid_redirect_uri", description, log_detail=f"the redirect_uri is {redirect_uri[:500]}")
 
 
 def validate(

@@ -9,6 +9,7 @@ from typing import Final
 from publicsuffixlist import PublicSuffixList
 
 from identity.call import Document
+from identity.domain.authorization import authorization_request
 from identity.domain.clients import redirect_uris, security_profiles
 from identity.errors import InvalidRequest, UnauthorizedClient
 
@@ -39,7 +40,7 @@ def target(application: Document, redirect_uri: str | None) -> str:
     if redirect_uri is None:
         raise InvalidRequest("missing_redirect_uri", "The request is missing a required parameter: redirect_uri.")
     if not security_profiles.is_redirect_uri_authorized(redirect_uri, application):
-        raise InvalidRequest("invalid_redirect_uri", f"Invalid redirect uri {redirect_uri}")
+        raise authorization_request.invalid_redirect_uri(redirect_uri)
     return redirect_uri
 
 

@@ -105,6 +105,12 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_USE = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+", re.IGNORECASE)
 _SHOWN_URLS: Final = ("client_uri", "logo_uri", "policy_uri", "tos_uri")
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_LETTERS: Final = frozenset({"Ll", "Lo", "Lt", "Lu"})
+_WRITTEN_TOGETHER: Final = (
+    frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA"}),
+    frozenset({"LATIN", "CJK", "BOPOMOFO"}),
+    frozenset({"LATIN", "CJK", "HANGUL"}),
+)
 _RESPONSE_TYPES: Final = {"code": "authorization_code", "id_token": "implicit", "token id_token": "implicit"}
 """The supported response types, with the grant that each needs (RFC 7591 section 2.1)."""
 
@@ -129,16 +135,27 @@ def redirect_uri_problem(uri: str, application_type: str) -> str | None:
     if problem is not None:
         return problem
     parts = urlsplit(uri)
-    is_loopback = (parts.hostname or "") in _LOOPBACK
+    host = parts.hostname or ""
     if "*" in uri or parts.username is not None:
         return "it contains a wildcard or user information"
     if parts.scheme == "https":
-        return "it is on this machine" if is_loopback else None
+        return "it is on this machine" if redirect_uris.is_on_this_machine(host) else None
     if application_type != NATIVE:
         return "a web client needs https"
     if parts.scheme == "http":
-        return None if is_loopback else "http is for loopback addresses only"
+        return None if host in _LOOPBACK else "http is for loopback addresses only"
     return None if _PRIVATE_USE.fullmatch(parts.scheme) else "its scheme needs the dots of a domain name"
+
+
+def _has_one_script(name: str) -> bool:
+    """Return whether the letters of a name are of one script, or of scripts that are written together.
+
+    A letter of another script can look like one of the name: the highly restrictive level of UTS 39 section 5.2. The
+    name of a character starts with that of its script.
+    """
+    letters = (each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) in _LETTERS)
+    scripts = {unicodedata.name(letter, "").partition(" ")[0].partition("-")[0] for letter in letters}
+    return len(scripts) <= 1 or any(scripts <= together for together in _WRITTEN_TOGETHER)
 
 
 def comparable_name(name: str) -> str:
@@ -163,6 +180,8 @@ def _problems(metadata: Document, grant_types: Collection[str], scopes: Collecti
     name = metadata.get("client_name", "")
     if any(unicodedata.category(character) in _INVISIBLE for character in name):
         yield "The client_name contains invisible characters."
+    if not _has_one_script(name):
+        yield "The client_name mixes letters of several scripts."
     yield from _url_problems(metadata)
 
 
@@ -172,8 +191,8 @@ def _url_problems(metadata: Document) -> Iterator[str]:
         url = metadata.get(name)
         if url is None:
             continue
-        if redirect_uris.registration_problem(url, redirect_uris.EXACT) or not url.startswith("https://"):
-            yield f"The {name} must be an https URL."
+        if redirect_uri_problem(url, "web") is not None:
+            yield f"The {name} must be an https URL of another machine."
         elif not hosts.issuperset(_hosts([url])):
             yield f"The {name} must be on the host of a redirect URI."
 

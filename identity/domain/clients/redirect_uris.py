@@ -26,6 +26,7 @@ _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?(?=[/?]|
 _PARTS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[^/?:]+|\[[^\]]*\])(?::(?P<port>[^/?]*))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _MAXIMUM_LENGTH = 2048
 
 
@@ -57,6 +58,24 @@ def is_origin_of(origin: str, registered: str, policy: str) -> bool:
         pattern = _pattern(own) if policy == WILDCARDS else None
         return pattern is not None and pattern.fullmatch(origin) is not None
     return cors.canonical_origin(own) == origin
+
+
+def is_on_this_machine(host: str) -> bool:
+    """Return whether the host of a URL, without brackets, is the browser's own machine."""
+    address = _address(host)
+    if address is None:
+        name = host.lower()
+        return name == "localhost" or name.endswith(".localhost")
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    address = address if mapped is None else mapped
+    return address.is_loopback or address.is_unspecified
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
@@ -126,6 +145,9 @@ def _unsafe_host_reason(authority: str) -> str | None:
         return "it has no host"
     if host.endswith(".") or not re.fullmatch(r"[A-Za-z0-9._*-]+", host):
         return "its host is not a host name"
+    # Browsers read 127.1, 0x7f.1 and 2130706433 as addresses.
+    if _NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None:
+        return "its host is an IPv4 address that is not written as four decimal numbers"
     return None if re.fullmatch(r"[0-9]{1,5}|\*|", port) else "its port is not a number"
 
 

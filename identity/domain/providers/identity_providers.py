@@ -155,11 +155,10 @@ class Button:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderOptions:
-    """The alternatives to a password on a login page; `plain_urls` are their URLs without TLS."""
+    """The alternatives to a password on a login page."""
 
     buttons: tuple[Button, ...] = ()
     manages_domains: bool = False
-    plain_urls: tuple[str, ...] = ()
 
 
 NO_OPTIONS: Final = ProviderOptions()
@@ -178,12 +177,9 @@ def login_page_providers(providers: Iterable[Document], tenant_id: str, applicat
 def options_of(providers: Iterable[Document], application_id: str) -> ProviderOptions:
     """Return the options of the login page of an application, for its login page providers."""
     known = list(providers)
-    configurations = [effective_oauth2(one, application_id) for one in known]
-    urls = [one.get(name) or "" for one in configurations for name in ("authorization_endpoint", "issuer")]
     return ProviderOptions(
         tuple(_button(one, application_id) for one in known),
         any(one.get("domains") for one in known),
-        tuple(sorted({url for url in urls if url.startswith("http:")})),
     )
 
 

@@ -169,7 +169,8 @@ def _target(request: _LogoutRequest, parameters: Mapping[str, str]) -> str:
             missing = "The request has neither an id_token_hint nor a client_id, one of which is required with"
             raise InvalidRequest(reason, f"{missing} post_logout_redirect_uri.")
         if not security_profiles.is_redirect_uri_authorized(uri, client.application):
-            raise InvalidRequest(reason, f"Invalid post_logout_redirect_uri {uri}")
+            description = "Invalid post_logout_redirect_uri: it is not one of the application's"
+            raise InvalidRequest(reason, description, log_detail=f"the post_logout_redirect_uri is {uri[:500]}")
         return redirect_uris.with_query(uri, {"state": parameters["state"]} if "state" in parameters else {})
     own = None if client is None else client.oauth.logout_url
     return str(own or request.tenant.get("logoutURL") or HOME)

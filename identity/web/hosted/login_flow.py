@@ -126,7 +126,12 @@ class LoginFlowHandler(PageHandler):
         if step.is_post:
             theme = await page_theme.load(self, step.client.tenant, step.client.application, given)
             return render.form_post(step.url, step.parameters.items(), theme, cookies, text="formPost.on")
-        return redirect(redirect_uris.with_query(step.url, step.parameters), cookies)
+        url = redirect_uris.with_query(step.url, step.parameters)
+        # Chromium would block the redirects of the provider, whose origins the policy of our form does not name.
+        if self.request.method == "POST" and self.request.headers.get("Sec-Fetch-Mode") == "navigate":
+            theme = await page_theme.load(self, step.client.tenant, step.client.application, given)
+            return render.leave(url, theme, cookies)
+        return redirect(url, cookies)
 
     def redirect_to_page(self, step: IntermediatePage) -> Reply:
         """Redirect to a page before the response, with the secret of its login transaction in a cookie."""

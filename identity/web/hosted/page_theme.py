@@ -49,7 +49,8 @@ class PageTheme:
     """The texts, the language and the stylesheet of a page; without a theme the built-in texts.
 
     `query` are the parameters with which the page can be requested again, None if it cannot be. `cookies` remember the
-    language that the request asked for.
+    language that the request asked for. `redirect_uris` are those of the application, `form_action_sources` the
+    configured sources of policies.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class PageTheme:
         *,
         query: tuple[tuple[str, str], ...] | None = None,
         cookies: Sequence[Morsel[str]] = (),
+        redirect_uris: Sequence[str] = (),
+        form_action_sources: Sequence[str] = (),
     ) -> None:
         self.language, self._own = theme_rules.resolve_texts(theme or {}, locales)
         self._catalogue = catalogues.texts(catalogues.find_language(self.language) or catalogues.SOURCE_LANGUAGE)
@@ -70,6 +73,7 @@ class PageTheme:
         self._images = theme_images.images(theme or {})
         self.has_footer = theme is None or theme.get("variables", {}).get("footerDisplay", True)
         self.query, self.cookies = query, tuple(cookies)
+        self.redirect_uris, self.form_action_sources = tuple(redirect_uris), tuple(form_action_sources)
 
     def __getitem__(self, key: str) -> str:
         return self._own.get(key) or self._catalogue.get(key) or page_texts.TEXTS[key]
@@ -145,7 +149,7 @@ async def load(
     header.
     """
     theme = await themes.find_effective(handler.services, tenant, application)
-    return of_request(handler, given, theme=theme, earlier=earlier, user=user)
+    return of_request(handler, given, theme=theme, earlier=earlier, user=user, application=application)
 
 
 def of_request(
@@ -155,6 +159,7 @@ def of_request(
     theme: Document | None = None,
     earlier: Mapping[str, str] | None = None,
     user: Document | None = None,
+    application: Document | None = None,
 ) -> PageTheme:
     """Return the built-in theme, or a loaded one, in the language of a request."""
     query = urllib.parse.parse_qsl(handler.request.query, max_num_fields=_MAXIMUM_FIELDS)
@@ -168,6 +173,8 @@ def of_request(
         locales,
         query=tuple(query) if handler.request.method != "POST" else None,
         cookies=_locale_cookies(handler, requested),
+        redirect_uris=() if application is None else application["oauthConfiguration"]["authorizedRedirectURLs"],
+        form_action_sources=handler.services.config.server.form_action_sources,
     )
 
 

@@ -34,8 +34,9 @@ _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _DESCRIBED = Markup(' aria-describedby="login-error"')
 _INVALID = Markup(' aria-invalid="true"')
-_TRANSIENT = frozenset({"form_post.html", "logout.html"})
-"""Pages that continue without the user, and need no language switch."""
+_WITHOUT_LANGUAGES = frozenset({"error.html", "form_post.html", "leave.html", "logout.html"})
+"""Pages without a language switch: those that continue without the user, and the error page, which repeats nothing of
+the request, not even in a URL."""
 FAULT_ADVICE: Final = "error.fault"
 _FAULT: Final = 500
 _STATUS_TEXTS: Final = {404: "notFound", 405: "methodNotAllowed"}
@@ -83,8 +84,7 @@ def _templates() -> jinja2.Environment:
 def login(form: LoginForm, theme: PageTheme, cookies: Cookies = ()) -> Reply:
     """The login page."""
     images = tuple(sorted({_origin(button.image_url) for button in form.offer.buttons if button.image_url}))
-    plain = (_origin(url) for url in form.offer.plain_urls)
-    targets = (*_form_targets(form.redirect_uri), *plain)
+    targets = _form_targets(form.redirect_uri, theme)
     policy = _policy(form_action=targets, image=images, connects=bool(form.passkey), captcha=form.captcha)
     values = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
     values |= problem_values(form.message, is_invalid=form.is_invalid)
@@ -115,7 +115,7 @@ def form(
     cookies: Cookies = (),
 ) -> Reply:
     """Return a page with a form; `redirect_uri` is where its response may lead."""
-    form_action = ("'self'",) if redirect_uri is None else _form_targets(redirect_uri)
+    form_action = ("'self'",) if redirect_uri is None else _form_targets(redirect_uri, theme)
     policy = _policy(form_action=form_action, captcha=values.get("captcha"))
     return _page(template, policy, values, theme, cookies)
 
@@ -152,11 +152,17 @@ def form_post(
 ) -> Reply:
     """Return a page that posts parameters to a URL, such as an authorization response (Form Post Response Mode).
 
-    `text` is the key of the page text.
+    `text` is the key of the page text. Its form has no fields that a user fills in, and the receiver may redirect on to
+    any https URL.
     """
     policy = _policy(form_action=("https:", _origin(action)))
     values = {"action": action, "parameters": list(parameters), "text": text}
     return _page("form_post.html", policy, values, theme, cookies=cookies)
+
+
+def leave(target: str, theme: PageTheme, cookies: Cookies = ()) -> Reply:
+    """Return a page that continues at a URL, which ends the redirects after a form: form-action no longer applies."""
+    return _page("leave.html", _policy(), {"target": target}, theme, cookies=cookies)
 
 
 def logout(target: str, logout_urls: Iterable[str], theme: PageTheme, cookies: Cookies = ()) -> Reply:
@@ -171,7 +177,7 @@ def confirm_logout(
     action: str, hidden: Iterable[tuple[str, str]], theme: PageTheme, target: str, cookies: Cookies = ()
 ) -> Reply:
     """Return a page that asks the user to confirm a logout that another site requested."""
-    policy = _policy(form_action=("'self'", "https:", *(() if target.startswith("/") else (_origin(target),))))
+    policy = _policy(form_action=_form_targets(target, theme))
     return _page("confirm_logout.html", policy, {"action": action, "hidden": list(hidden)}, theme, cookies=cookies)
 
 
@@ -193,7 +199,7 @@ def _page(template: str, policy: str, values: Mapping[str, Any], theme: PageThem
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
     hidden = values.get("hidden")
-    languages = theme.language_choices(hidden) if template not in _TRANSIENT else []
+    languages = theme.language_choices(hidden) if template not in _WITHOUT_LANGUAGES else []
     given = {"captcha": None, **values, "texts": theme, "languages": languages}
     page = _render_themed(template, given, theme) if theme.templates else None
     body = page if page is not None else _templates().get_template(template).render(given)
@@ -210,14 +216,17 @@ def problem_values(message: str, *, is_invalid: bool) -> dict[str, Any]:
     return {"message": message, "is_invalid": is_invalid, "described": described}
 
 
-def _form_targets(redirect_uri: str) -> tuple[str, ...]:
-    """Return the `form-action` sources of a login that ends at this URI: our own pages, providers and the URI.
+def _form_targets(url: str, theme: PageTheme) -> tuple[str, ...]:
+    """Return the `form-action` sources of a form whose response may lead to a URL: our own pages and its origin.
 
-    The hosted backend redirects to the application, which in development may not use TLS.
+    Browsers apply form-action to every redirect after a form, so that the sources include those to which the URL
+    redirects: the application behind the hosted backend, and the sources that the operator configured.
     """
-    origin, path = _origin(redirect_uri), urllib.parse.urlsplit(redirect_uri).path
-    redirects_on = origin.startswith("http:") and path == first_party_redirects.HOSTED_BACKEND_PATH
-    return ("'self'", "https:", origin, "http:") if redirects_on else ("'self'", "https:", origin)
+    is_backend = urllib.parse.urlsplit(url).path == first_party_redirects.HOSTED_BACKEND_PATH
+    behind = [_origin(each) for each in theme.redirect_uris] if is_backend else []
+    own = () if url.startswith("/") else (_origin(url),)
+    sources = ("'self'", *own, *(each for each in behind if each != "'none'"), *theme.form_action_sources)
+    return tuple(dict.fromkeys(sources))
 
 
 def _policy(
@@ -231,8 +240,6 @@ def _policy(
     """Return a Content-Security-Policy that allows our static files, the named frames and images, and a CAPTCHA.
 
     `connects`: the script sends requests to our own origin.
-
-    Browsers apply form-action to the redirects after a form as well, so that a login form has to name the redirect URI.
     """
     directives = {
         "default-src": "'none'",

@@ -32,6 +32,23 @@ def metadata(**changes):
     ("http://localhost/callback", "web", False),
     ("https://localhost/callback", "web", False),
     ("https://127.0.0.1/callback", "web", False),
+    ("https://127.8.9.1/callback", "web", False),
+    ("https://127.1/callback", "web", False),
+    ("https://2130706433/callback", "web", False),
+    ("https://0x7f000001/callback", "web", False),
+    ("https://0177.0.0.1/callback", "web", False),
+    ("https://0.0.0.0/callback", "web", False),
+    ("https://0/callback", "web", False),
+    ("https://[::]/callback", "web", False),
+    ("https://[::1]:8443/callback", "web", False),
+    ("https://[::ffff:127.0.0.1]/callback", "web", False),
+    ("https://[::ffff:7f00:1]/callback", "web", False),
+    ("https://LOCALHOST/callback", "web", False),
+    ("https://a.localhost/callback", "web", False),
+    ("https://localhost.example.com/callback", "web", True),
+    ("https://127.0.0.1.example.com/callback", "web", True),
+    ("https://a.localhost/callback", "native", False),
+    ("http://127.1/callback", "native", False),
     ("https://*.example.com/callback", "web", False),
     ("https://user@app.example.com/callback", "web", False),
     ("com.example.app:/callback", "web", False),
@@ -109,3 +126,36 @@ def test_names_that_look_alike_are_equal():
     names = {"Example Bank", "  example  BANK", "\uff25xample Bank"}
     assert len({comparable_name(name) for name in names}) == 1
     assert comparable_name("Example Banks") != comparable_name("Example Bank")
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize("name", ["client_uri", "logo_uri", "policy_uri", "tos_uri"])
+@pytest.mark.parametrize("host", ["127.1", "a.localhost", "0.0.0.0", "[::ffff:127.0.0.1]"])
+def test_urls_that_users_see_are_not_on_their_machine(name, host):
+    url = f"https://{host}/"
+    with pytest.raises(InvalidClientMetadata):
+        require_valid(metadata(redirect_uris=[], grant_types=[], response_types=[], **{name: url}), GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize(("name", "is_allowed"), [
+    ("Orders 2", True),
+    ("Café ¡Olé! №1", True),
+    ("Заказы", True),
+    ("受注システム Web", True),
+    ("カタカナ ひらがな 漢字", True),
+    ("주문 Web", True),
+    ("الطلبات", True),
+    ("\u0420aypal", False),
+    ("G\u043e\u043egle", False),
+    ("Google \u0430", False),
+    ("\u03bfrders", False),
+    ("Orders \u13aa", False),
+    ("\uff27\u043e\u043egle", False),
+])  # fmt: skip
+def test_name_of_letters_of_several_scripts_is_refused(name, is_allowed):
+    if is_allowed:
+        require_valid(metadata(client_name=name), GRANTS, SCOPES)
+    else:
+        with pytest.raises(InvalidClientMetadata, match="scripts"):
+            require_valid(metadata(client_name=name), GRANTS, SCOPES)

@@ -344,3 +344,12 @@ def test_fragment_response_has_no_query():
 def test_unparsable_url_is_rejected(url):
     assert registration_problem(url, EXACT) is not None
     assert not is_authorized(url, [url], EXACT)
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.0.0.256", "1.2.3.4.5", "0x"])
+def test_address_in_another_notation_is_neither_registered_nor_matched(host):
+    for url in (f"https://{host}/", f"http://{host}:8080/callback"):
+        assert redirect_uris.registration_problem(url, redirect_uris.EXACT) is not None
+        assert not redirect_uris.is_authorized(url, [url], redirect_uris.EXACT)
+    assert redirect_uris.registration_problem("https://127.0.0.1/", redirect_uris.EXACT) is None
+    assert redirect_uris.registration_problem("https://1.example2/", redirect_uris.EXACT) is None

@@ -7,7 +7,7 @@ const create = (name, properties) => Object.assign(document.createElement(name),
 // Forms that continue by themselves.
 document.querySelector("form[data-submit]")?.submit();
 
-// Front-channel logout: continue when every frame has loaded, or after five seconds.
+// Links that continue by themselves: when every frame has loaded (front-channel logout), or after five seconds.
 const next = document.querySelector("a[data-continue]");
 if (next) {
   const go = () => location.replace(next.href);
