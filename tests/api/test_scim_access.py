@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +17,7 @@ from tests import relying_party, scim
 from tests.scim import ENTERPRISE, GROUP, PERMISSIONS, USER, ScimClient
 
 Document = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 REQUESTS = [
     ("POST", "/Users", "scim:user:create"),
@@ -169,3 +173,28 @@ async def test_other_media_types_are_refused(client: ScimClient) -> None:
     for kind, status in (("application/json", 201), ("text/plain", 400)):
         answer = await client.send("POST", "/Users", {"userName": "x"}, headers={"Content-Type": kind})
         assert answer.status_code == status, answer.text
+
+
+LOADING = """
+import asyncio, sys, threading
+from identity.web.api import scim
+class Recorder:
+    threads = []
+    def find_spec(self, name, path=None, target=None):
+        if name == "scim2_models":
+            self.threads.append(threading.current_thread() is threading.main_thread())
+sys.meta_path.insert(0, Recorder())
+assert "scim2_models" not in sys.modules
+async def main():
+    await asyncio.gather(*(scim._load_protocol() for _ in range(3)))
+asyncio.run(main())
+assert "scim2_models" in sys.modules
+print(Recorder.threads)
+"""
+
+
+@pytest.mark.requirement("scim-2")
+def test_library_of_the_protocol_is_loaded_by_a_thread() -> None:
+    """The first request would otherwise stop the event loop for half a second, and for seconds on a busy machine."""
+    done = subprocess.run([sys.executable, "-c", LOADING], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[False]"

@@ -128,6 +128,18 @@ def _aware(value: Any) -> datetime.datetime:
 
 
 MAXIMUM_COMPARISONS: Final = 50
+MAXIMUM_SCANS: Final = 10
+"""The maximum number of comparisons that no index serves: MongoDB evaluates each of them for every resource."""
+
+_INDEXED: Final[Mapping[str, frozenset[CompareOperator]]] = {
+    "exact": frozenset({CompareOperator.eq}),
+    "lower": frozenset({CompareOperator.eq, CompareOperator.sw}),
+    "members": frozenset(CompareOperator),
+    "name": frozenset(_PATTERNS),
+    "termed": frozenset({CompareOperator.eq, CompareOperator.sw}),
+    "user_name": frozenset({CompareOperator.eq, CompareOperator.sw}),
+}
+"""The operators that an index serves, by the kind of the member."""
 
 _NOTHING: Final[Condition] = {"_id": {"$in": []}}
 
@@ -167,11 +179,17 @@ class Scope:
 def translate(scim_filter: Any, model: Any, fields: Fields, scope: Scope) -> Condition:
     """Return the MongoDB condition of a filter for one resource type.
 
-    An attribute that the model does not have evaluates to false. Raises ScimError for a filter that is not supported.
+    An attribute that the model does not have evaluates to false. Raises ScimError for a filter that is not supported,
+    or that takes long.
     """
     if sum(1 for _ in _comparisons(scim_filter.ast)) > MAXIMUM_COMPARISONS:
         raise invalid("invalidFilter", f"The filter has more than {MAXIMUM_COMPARISONS} comparisons.")
-    return _Translator(model, fields, scope).visit(scim_filter.ast)
+    translator = _Translator(model, fields, scope)
+    condition = translator.visit(scim_filter.ast)
+    if len(translator.scans) > MAXIMUM_SCANS:
+        problem = f"The filter has more than {MAXIMUM_SCANS} comparisons that no index serves"
+        raise invalid("invalidFilter", f"{problem}: {', '.join(sorted(set(translator.scans)))[:200]}.")
+    return condition
 
 
 def member_ids(scim_filter: Any) -> set[str]:
@@ -223,10 +241,14 @@ def _comparisons(node: FilterNode, parent: str | None = None) -> Iterator[tuple[
 
 
 class _Translator(FilterVisitor[Condition]):
-    """Translates the nodes of a filter; those of a value path belong to its attribute, the `parent`."""
+    """Translates the nodes of a filter; those of a value path belong to its attribute, the `parent`.
+
+    `scans` are the comparisons that no index serves.
+    """
 
     def __init__(self, model: Any, fields: Fields, scope: Scope, parent: AttrPath | None = None) -> None:
         self._model, self._fields, self._scope, self._parent = model, fields, scope, parent
+        self.scans: list[str] = []
 
     def visit_comparison(self, node: Comparison) -> Condition:
         path = self._full_path(node.attr_path)
@@ -238,6 +260,9 @@ class _Translator(FilterVisitor[Condition]):
         except SCIMException as error:
             raise ScimError(error.status, error.detail, error.scim_type) from error
         _require_storable(value)
+        field = self._field(binding)
+        if field is None or node.op not in _INDEXED.get(field.kind, ()):
+            self.scans.append(f"{path} {node.op.value}")
         if node.op == CompareOperator.ne:
             return {"$nor": [self._comparison(binding, CompareOperator.eq, value)]}
         return self._comparison(binding, node.op, value)
@@ -266,7 +291,9 @@ class _Translator(FilterVisitor[Condition]):
         binding = self.bind(node.attr_path)
         if binding is None:
             return _NOTHING
-        inner = _Translator(self._model, self._fields, self._scope, node.attr_path).visit(node.val_filter)
+        translator = _Translator(self._model, self._fields, self._scope, node.attr_path)
+        inner = translator.visit(node.val_filter)
+        self.scans += translator.scans
         if binding.model is self._model and binding.field_name in self._fields.rest_attributes:
             return {f"{self._fields.rest}.{_alias(binding.model, binding.field_name)}": {"$elemMatch": inner}}
         return inner

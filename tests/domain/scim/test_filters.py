@@ -194,3 +194,35 @@ def test_attribute_without_a_single_stored_value_cannot_be_sorted_by(path: str) 
         filters.order_of(
             messages.read_query(TENANT, [kind], {"sortBy": path}), models.model_of(TENANT, kind), FIELDS[kind]
         )
+
+
+SCANNING = [
+    'title co "{}"',
+    'userName co "{}"',
+    'emails.value ew "{}"',
+    'name.familyName ne "{}"',
+    'not (title eq "{}")',
+]
+
+
+@pytest.mark.parametrize("term", SCANNING)
+@pytest.mark.parametrize("junction", [" or ", " and "])
+def test_comparisons_that_no_index_serves_are_limited(term: str, junction: str) -> None:
+    terms = [term.format(number) for number in range(filters.MAXIMUM_SCANS + 1)]
+    with pytest.raises(ScimError, match="no index serves") as caught:
+        translated(junction.join(terms))
+    assert (caught.value.status, caught.value.scim_type) == (400, "invalidFilter")
+    assert translated(junction.join(terms[1:]))
+
+
+def test_comparisons_in_a_value_path_count_too() -> None:
+    inner = " or ".join(f'value co "{number}"' for number in range(filters.MAXIMUM_SCANS + 1))
+    with pytest.raises(ScimError, match="no index serves"):
+        translated(f"addresses[{inner.replace('value', 'locality')}]")
+
+
+@pytest.mark.parametrize("term", ['userName eq "{}"', 'id eq "{}"', 'emails.value sw "{}"', 'name.givenName sw "{}"'])
+def test_comparisons_that_an_index_serves_have_the_larger_limit(term: str) -> None:
+    assert translated(" or ".join(term.format(number) for number in range(filters.MAXIMUM_COMPARISONS)))
+    with pytest.raises(ScimError, match="50 comparisons"):
+        translated(" or ".join(term.format(number) for number in range(filters.MAXIMUM_COMPARISONS + 1)))
