@@ -83,7 +83,9 @@ class FakeProvider:
             "/userinfo": self.person,
         }.get(request.path)
         body = None if found is None else await found()
-        return (404, b"{}") if body is None else (200, json.dumps(body).encode())
+        if body is None:
+            return 404, b"{}"
+        return 200, body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
     async def configuration(self) -> Document:
         usual = {
@@ -118,7 +120,9 @@ async def providing(clock: Any, key: Document | None = None) -> AsyncIterator[Fa
 
         async def behave(request: Received, writer: Any) -> None:
             status, body = await provider.answer(request)
-            head = f"HTTP/1.1 {status} Any\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            is_token = request.path == "/userinfo" and isinstance(provider.userinfo, str)
+            kind = "application/jwt; charset=utf-8" if is_token else "application/json"
+            head = f"HTTP/1.1 {status} Any\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
 
         receiver.behaviour = behave

@@ -29,9 +29,13 @@ from identity.outbound.http import HttpClient, OutboundError, Request, Response
 CACHE_SECONDS: Final = 3600
 """How long a cached configuration or JWK Set is used."""
 REFETCH_SECONDS: Final = 10
-"""The minimum interval between fetches of a JWK Set that lacks the key named by a token."""
+"""The interval in which a JWK Set is fetched again once for each unknown key id, and once more in a long run."""
+REFETCH_BURST: Final = 5
+"""The number of unknown key ids for which a JWK Set is fetched again at once."""
 _FAILURE_CACHE_SECONDS: Final = 5
 _MAX_CACHE_ENTRIES: Final = 200
+_MAX_RENEWED: Final = 2_000
+_MAX_KID: Final = 200
 _MAX_CACHED_BYTES: Final = 65_536
 """The maximum size of a cached document."""
 _MAX_RESPONSE_BYTES: Final = 262_144
@@ -39,6 +43,8 @@ _QUEUE_FACTOR: Final = 9
 """The maximum number of queued requests to a host, as a multiple of the concurrent ones."""
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _ACCEPT_JSON: Final = {"Accept": "application/json"}
+_ACCEPT_CLAIMS: Final = {"Accept": "application/json, application/jwt;q=0.9"}
+_JWT: Final = "application/jwt"
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -70,12 +76,17 @@ class FederationClient:
             raise FederationError("its configuration names another issuer")
         return found
 
-    async def keys(self, url: str, now: Instant, *, refetch: bool = False) -> Document:
+    async def keys(self, url: str, now: Instant, *, lacking: Document | None = None, kid: str = "") -> Document:
         """The JWK Set at a URL. Raises FederationError.
 
-        With `refetch`, because the cached set lacks a key, it is fetched again after `REFETCH_SECONDS`.
+        `lacking` is an earlier result that has no key for a token with this `kid`: the set is fetched again at once,
+        within a limit, because anyone may send such tokens. While no newer set is known the result is the same object.
         """
-        return await self._get_cached(url, now, REFETCH_SECONDS if refetch else CACHE_SECONDS)
+        request = self._request("GET", url, _ACCEPT_JSON, max_bytes=_MAX_CACHED_BYTES)
+        load = functools.partial(self._send_for_object, request)
+        if lacking is None:
+            return await self._cache.get(url, now, CACHE_SECONDS, load)
+        return await self._cache.renew(url, now, lacking, kid, load)
 
     async def post_form(
         self,
@@ -97,12 +108,18 @@ class FederationClient:
         headers, body = {**_ACCEPT_JSON, "Content-Type": _FORM}, urllib.parse.urlencode(form).encode()
         return await self._send_for_object(self._request("POST", url, headers, body, basic))
 
-    async def userinfo(self, url: str, access_token: str) -> Document:
-        """The claims of a user (OpenID Connect Core 1.0 section 5.3). Raises FederationError."""
+    async def userinfo(self, url: str, access_token: str) -> Document | str:
+        """The claims of a user, or the JWT with them (OpenID Connect Core 1.0, 5.3.2). Raises FederationError."""
         if not access_token.isascii() or not access_token.isprintable():
             raise FederationError("its access token cannot be sent in a header")
-        headers = {**_ACCEPT_JSON, "Authorization": f"Bearer {access_token}"}
-        return await self._send_for_object(self._request("GET", url, headers))
+        headers = {**_ACCEPT_CLAIMS, "Authorization": f"Bearer {access_token}"}
+        response = await self._send(self._request("GET", url, headers))
+        if (
+            response.status == 200
+            and response.headers.get("content-type", "").partition(";")[0].strip().lower() == _JWT
+        ):
+            return response.body.decode("ascii", "replace").strip()
+        return _object(_parse(response, _without_query(url)), url)
 
     async def get_json(
         self,
@@ -151,10 +168,7 @@ class FederationClient:
 
     async def _send_for_object(self, request: Request) -> Document:
         """The JSON object of the response."""
-        found = await self._send_for_json(request)
-        if not isinstance(found, dict):
-            raise FederationError(f"{_without_query(request.url)} did not return a JSON object")
-        return found
+        return _object(await self._send_for_json(request), request.url)
 
     async def _send_for_json(self, request: Request, name: str = "") -> Any:
         return _parse(await self._send(request, name), name or _without_query(request.url))
@@ -185,6 +199,8 @@ class _DocumentCache:
     def __init__(self) -> None:
         self._entries: LRUCache[str, tuple[Instant, Document | FederationError]] = LRUCache(_MAX_CACHE_ENTRIES)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._budgets: LRUCache[str, tuple[float, Instant]] = LRUCache(_MAX_CACHE_ENTRIES)
+        self._renewed: LRUCache[tuple[str, str], Instant] = LRUCache(_MAX_RENEWED)
 
     async def get(
         self, url: str, now: Instant, max_age_seconds: int, load: Callable[[], Awaitable[Document]]
@@ -200,6 +216,36 @@ class _DocumentCache:
         if isinstance(cached, FederationError):
             raise FederationError(str(cached)) from cached
         return cached
+
+    async def renew(
+        self, url: str, now: Instant, lacking: Document, kid: str, load: Callable[[], Awaitable[Document]]
+    ) -> Document:
+        """A newer document than `lacking`, or `lacking` if there is none or the limit is reached.
+
+        Raises FederationError; the cached document then stays in use.
+        """
+        async with self._locks.setdefault(url, asyncio.Lock()):
+            _, cached = self._entries.get(url, (now, lacking))
+            # A concurrent caller may have fetched it.
+            if isinstance(cached, dict) and cached is not lacking:
+                return cached
+            if not self._may_renew(url, kid[:_MAX_KID], now):
+                return lacking
+            found = await load()
+            self._entries[url] = (now, found)
+            return found
+
+    def _may_renew(self, url: str, kid: str, now: Instant) -> bool:
+        """Return whether to fetch for a key id: once in `REFETCH_SECONDS`, and within the token bucket of the URL."""
+        if later(self._renewed.get((url, kid), Instant(0)), seconds=REFETCH_SECONDS) > now:
+            return False
+        budget, since = self._budgets.get(url, (float(REFETCH_BURST), now))
+        budget = min(float(REFETCH_BURST), budget + (now - since) / 1000 / REFETCH_SECONDS)
+        if budget < 1:
+            return False
+        self._budgets[url] = (budget - 1, now)
+        self._renewed[url, kid] = now
+        return True
 
     def _cached(self, url: str, now: Instant, max_age_seconds: int) -> Document | FederationError | None:
         fetched, cached = self._entries.get(url, (Instant(0), None))
@@ -217,6 +263,12 @@ class _DocumentCache:
             found = error
         self._entries[url] = (now, found)
         return found
+
+
+def _object(found: Any, url: str) -> Document:
+    if not isinstance(found, dict):
+        raise FederationError(f"{_without_query(url)} did not return a JSON object")
+    return found
 
 
 def _parse(response: Response, source: str) -> Any:

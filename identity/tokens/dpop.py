@@ -11,7 +11,7 @@ from identity.tokens import external_keys, jwks, jws
 from identity.tokens.jws import Rejection
 from identity.tokens.signing_keys import SigningKey
 
-ALGORITHMS: Final = external_keys.CLIENT_ALGORITHMS
+ALGORITHMS: Final = external_keys.ALGORITHMS
 """The signature algorithms of proofs, all asymmetric."""
 
 _TYPE: Final = "dpop+jwt"

@@ -41,10 +41,8 @@ _OF_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 """The private members of a JWK (RFC 7518 section 6)."""
 
-PROVIDER_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""The signature algorithms of identity providers."""
-CLIENT_ALGORITHMS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""The signature algorithms of clients."""
+ALGORITHMS: Final = (*_OF_RSA, "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""The signature algorithms of identity providers and clients with public keys."""
 
 
 class KeySet:
@@ -56,7 +54,7 @@ class KeySet:
         self._entries = [entry for entry in listed if isinstance(entry, dict)]
         self._parsed: dict[tuple[int, str], SigningKey | None] = {}
 
-    def find(self, header: Mapping[str, Any], algorithms: Collection[str] = PROVIDER_ALGORITHMS) -> SigningKey | None:
+    def find(self, header: Mapping[str, Any], algorithms: Collection[str] = ALGORITHMS) -> SigningKey | None:
         """Return the key for a token with this header and one of these algorithms, or None.
 
         A header without `kid` matches if exactly one key fits.
@@ -102,7 +100,7 @@ class ClientKeys:
         """
         oauth = OAuthSettings.of(application)
         algorithm = header.get("alg")
-        if algorithm not in CLIENT_ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
+        if algorithm not in ALGORITHMS or not security_profiles.is_algorithm_allowed(oauth, algorithm):
             return None
         if oauth.jwks is not None:
             return self._find_in(application["id"], oauth.jwks, header)
@@ -130,7 +128,7 @@ class ClientKeys:
         if known is None or known[0] is not jwks:
             known = (jwks, KeySet(jwks))
             self._sets[application_id] = known
-        return known[1].find(header, CLIENT_ALGORITHMS)
+        return known[1].find(header, ALGORITHMS)
 
 
 def load_issuers(file: Path | None) -> dict[str, KeySet]:
@@ -164,7 +162,7 @@ def jwk_problem(entry: Document) -> str | None:
 def from_pem(pem: str, kid: str, algorithm: object) -> SigningKey | None:
     """Return the key of a PEM for the algorithm of a token, or None if it does not fit."""
     public = _load(pem)
-    if public is None or not isinstance(algorithm, str) or algorithm not in PROVIDER_ALGORITHMS:
+    if public is None or not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         return None
     return _signing_key(public, kid, algorithm)
 

@@ -226,6 +226,17 @@ async def test_managed_domains_ask_for_the_login_id_first(hosted) -> None:
     assert "code" in relying_party.response(answer)
 
 
+@pytest.mark.requirement("core-11-57")
+async def test_provider_with_domains_has_no_button(hosted) -> None:
+    shown = await hosted.rp.authorize(hosted.browser)
+    assert f'value="{hosted.provider_id}"' in shown.text
+    await hosted.scenario.change(domains=[f"{new_id()}.example.com"])
+    shown = await hosted.rp.authorize(hosted.browser)
+    assert hosted.provider_id not in shown.text
+    assert "providers" not in relying_party.page(shown).text
+    assert (await hosted.leave()).url == f"{hosted.fake.issuer}/authorize", "idp_hint still leads there"
+
+
 @pytest.mark.requirement("core-11-13")
 async def test_password_of_a_managed_domain_is_ignored(hosted) -> None:
     domain = f"{new_id()}.example.com"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from identity.ids import base64url, new_id
 from identity.outbound import federation
 from identity.tokens import jwks
+from tests import client_signer
 from tests.fake_provider import make_key, providing, signed, unsigned
 
 Document = dict[str, Any]
@@ -250,6 +252,161 @@ async def test_key_with_another_algorithm_or_use_is_ignored(federated, fake) -> 
 # Keys and configurations
 
 
+@pytest.mark.requirement("core-11-56")
+async def test_new_key_works_at_its_first_use(federated, fake) -> None:
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+    for _ in range(3):
+        fake.key = await make_key()
+        await federated.logged_in()
+    assert len(fake.requests_to("/jwks")) == 4
+
+
+@pytest.mark.requirement("core-11-56")
+@pytest.mark.parametrize("kid", ["the-same", None])
+async def test_new_key_under_the_id_of_the_old_one_works_at_its_first_use(federated, fake, kid) -> None:
+    for _ in range(2):
+        key = client_signer.new_key("RS256", kid=kid)
+        fake.keys = client_signer.public(key)["keys"]
+        fake.id_token = client_signer.signed(key, fake.claims(), "RS256")
+        await federated.logged_in()
+    assert len(fake.requests_to("/jwks")) == 2
+
+
+@pytest.mark.requirement("core-11-56")
+async def test_logins_with_a_new_key_at_once_share_a_fetch(federated, fake) -> None:
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+    fake.key = await make_key()
+    answers = await asyncio.gather(*(federated.log_in() for _ in range(8)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(fake.requests_to("/jwks")) == 2
+
+
+@pytest.mark.requirement("core-11-56")
+async def test_flood_of_unknown_keys_fetches_within_a_limit_and_a_new_key_works_soon(federated, fake, clock) -> None:
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+    for _ in range(federation.REFETCH_BURST * 3):
+        fake.id_token = await signed({**fake.key, "kid": new_id()}, fake.claims())
+        assert (await federated.log_in()).status_code == 401
+    assert len(fake.requests_to("/jwks")) == 1 + federation.REFETCH_BURST
+    fake.key, fake.id_token = await make_key(), None
+    clock.advance(seconds=federation.REFETCH_SECONDS)
+    await federated.logged_in()
+
+
+@pytest.mark.requirement("core-11-56")
+async def test_known_keys_work_while_the_key_set_cannot_be_fetched(federated, fake) -> None:
+    fake.id_claims = fake.claims()
+    await federated.logged_in()
+    fake.broken, fake.status = "/jwks", 500
+    fake.id_token = await signed(await make_key(), fake.claims())
+    assert await failed_at(federated) == TOKEN
+    fake.id_token = None
+    await federated.logged_in()
+
+
+SECRET = "a client secret of at least 64 bytes, as HMAC with SHA-512 requires it"
+
+
+@pytest.mark.requirement("core-11-55")
+@pytest.mark.parametrize("algorithm", ["PS256", "PS384", "PS512"])
+@pytest.mark.parametrize("is_configured", [True, False])
+async def test_id_tokens_with_pss_signatures_are_accepted(federated, fake, algorithm, is_configured) -> None:
+    key = client_signer.new_key(algorithm, alg=algorithm)
+    fake.keys = client_signer.public(key)["keys"]
+    if is_configured:
+        await federated.change(oauth2={"id_token_signed_response_alg": algorithm})
+    fake.id_token = client_signer.signed(key, fake.claims(), algorithm)
+    await federated.logged_in()
+
+
+@pytest.mark.requirement("core-11-55")
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+async def test_client_secret_verifies_id_tokens_if_the_provider_is_configured_to(federated, fake, algorithm) -> None:
+    fake.id_token = client_signer.signed(SECRET, fake.claims(), algorithm)
+    await federated.change(oauth2={"client_secret": SECRET})
+    assert await is_refused(federated), "the header alone chooses nothing"
+    await federated.change(oauth2={"id_token_signed_response_alg": algorithm})
+    for forged in (
+        client_signer.signed(
+            "another secret of at least 64 bytes, as HMAC with SHA-512 requires", fake.claims(), algorithm
+        ),
+        client_signer.signed(SECRET, fake.claims(aud="another-client"), algorithm),
+        client_signer.signed(SECRET, fake.claims(), "HS256" if algorithm != "HS256" else "HS512"),
+        unsigned(fake.claims(), alg="none"),
+        await signed(fake.key, fake.claims()),
+    ):
+        fake.id_token = forged
+        assert await is_refused(federated)
+    fake.id_token = client_signer.signed(SECRET, fake.claims(), algorithm)
+    await federated.logged_in()
+    assert fake.requests_to("/jwks") == [], "published keys verify nothing then"
+
+
+@pytest.mark.requirement("core-11-55")
+@pytest.mark.parametrize("member", ["id_token_signed_response_alg", "userinfo_signed_response_alg"])
+async def test_short_client_secret_cannot_verify_signatures(federated, member) -> None:
+    for algorithm, length in (("HS256", 32), ("HS384", 48), ("HS512", 64)):
+        for secret, status in (("s" * (length - 1), 400), ("s" * length, 200)):
+            oauth2 = {"client_secret": secret, member: algorithm}
+            answer = await federated.api.patch(
+                f"/api/identity-provider/{federated.provider['id']}",
+                json={"identityProvider": {"oauth2": oauth2}},
+                headers={"Content-Type": "application/merge-patch+json"},
+            )
+            assert answer.status_code == status, answer.text
+
+
+@pytest.mark.requirement("core-11-55")
+async def test_configured_algorithm_excludes_others(federated, fake) -> None:
+    await federated.change(oauth2={"id_token_signed_response_alg": "RS256"})
+    fake.id_claims = fake.claims()
+    assert await is_refused(federated)
+    fake.key = await make_key("RS256")
+    await federated.logged_in()
+
+
+@pytest.mark.requirement("core-11-55")
+@pytest.mark.parametrize("algorithm", ["ES256", "PS256", "HS256"])
+async def test_signed_userinfo_is_verified(federated, fake, algorithm) -> None:
+    oauth2 = {"client_secret": SECRET, "userinfo_signed_response_alg": algorithm}
+    await federated.change(oauth2=oauth2)
+    key = SECRET if algorithm == "HS256" else client_signer.new_key(algorithm)
+    stranger = SECRET[::-1] if algorithm == "HS256" else client_signer.new_key(algorithm)
+    if not isinstance(key, str):
+        fake.keys = client_signer.public(key)["keys"]
+    person = dict(fake.userinfo)
+    assert await is_refused(federated), "unsigned"
+    claims = {**person, "iss": fake.issuer, "aud": fake.client_id}
+    refused = [
+        client_signer.signed(stranger, claims, algorithm),
+        client_signer.signed(key, {**claims, "iss": "https://evil.example.com"}, algorithm),
+        client_signer.signed(key, {**claims, "aud": "another-client"}, algorithm),
+        client_signer.signed(key, {**claims, "aud": ["another-client"]}, algorithm),
+        client_signer.signed(key, {**claims, "exp": 1}, algorithm),
+        unsigned(claims, alg="none"),
+    ]
+    for token in refused:
+        fake.userinfo = token
+        assert await is_refused(federated)
+    fake.userinfo = client_signer.signed(key, claims, algorithm)
+    assert (await federated.logged_in())["user"]["email"] == person["email"]
+
+
+@pytest.mark.requirement("core-11-55")
+async def test_signed_userinfo_needs_no_configuration_with_a_published_key(federated, fake) -> None:
+    fake.userinfo = await signed(fake.key, {**fake.userinfo, "iss": fake.issuer, "aud": [fake.client_id]})
+    await federated.logged_in()
+    secret = "s" * 32
+    await federated.change(oauth2={"client_secret": secret})
+    fake.userinfo = client_signer.signed(
+        secret, {"sub": "b", "email": "b@example.com", "email_verified": True}, "HS256"
+    )
+    assert (await federated.log_in()).status_code == 401
+
+
 async def test_key_set_is_refetched_for_new_keys_with_throttling(federated, fake, clock) -> None:
     fake.id_claims = fake.claims()
     await federated.logged_in()
@@ -263,10 +420,10 @@ async def test_key_set_is_refetched_for_new_keys_with_throttling(federated, fake
     fake.id_token = await signed(stranger, fake.claims())
     for _ in range(5):
         assert (await federated.log_in()).status_code == 401
-    assert len(fake.requests_to("/jwks")) == 2
+    assert len(fake.requests_to("/jwks")) == 3, "once for the unknown key"
     clock.advance(seconds=federation.REFETCH_SECONDS + 1)
     assert (await federated.log_in()).status_code == 401
-    assert len(fake.requests_to("/jwks")) == 3
+    assert len(fake.requests_to("/jwks")) == 4
 
 
 @pytest.mark.requirement("core-11-18")

@@ -430,3 +430,37 @@ async def test_the_token_of_a_federated_login_is_populated(federated) -> None:
     populate = await federated.make_lambda("function populate(jwt) { jwt.colour = 'blue' }", "JWTPopulate")
     await federated.configure(lambdaConfiguration={"accessTokenPopulateId": populate})
     assert claims((await federated.logged_in())["token"])["colour"] == "blue"
+
+
+@pytest.mark.requirement("core-11-58")
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_lambda_sets_the_address_for_a_provider_without_one(federated, fake, receiver, is_trusted) -> None:
+    fake.userinfo = {"sub": new_id(), "upn": f"Ada-{new_id()}@example.com"}
+    body = "function reconcile(user, registration, userInfo) { user.email = userInfo.upn; }"
+    reconcile = {"reconcileId": await federated.make_lambda(body)}
+    await federated.change(lambdaConfiguration=reconcile, linkingStrategy="LinkAnonymously", trustEmail=is_trusted)
+    await federated.subscribe(receiver)
+    user = (await federated.logged_in())["user"]
+    assert (user["email"], user["verified"]) == (fake.userinfo["upn"].lower(), is_trusted)
+    found = await federated.api.get("/api/user", params={"email": user["email"]})
+    assert found.json()["user"]["id"] == user["id"]
+    assert (await federated.logged_in())["user"]["email"] == user["email"]
+
+
+@pytest.mark.requirement("core-11-58")
+async def test_lambda_takes_no_address_of_another_user_or_domain(federated, fake) -> None:
+    """It neither leads to the other user nor replaces an address of the provider."""
+    other = await federated.make_user()
+    domain = f"{new_id()}.example.com"
+    body = "function reconcile(user, registration, userInfo) { user.email = userInfo.upn; }"
+    reconcile = {"reconcileId": await federated.make_lambda(body)}
+    await federated.change(lambdaConfiguration=reconcile, linkingStrategy="LinkAnonymously", domains=[domain])
+    await federated.configure_tenant(registrationConfiguration={"blockedDomains": [f"blocked.{domain}"]})
+    for upn in (other["email"], f"a@{new_id()}.example.com", f"a@blocked.{domain}", "no address", 7, None):
+        fake.userinfo = {"sub": new_id(), "upn": upn}
+        user = (await federated.logged_in())["user"]
+        assert "email" not in user, upn
+        assert user["id"] != other["id"]
+    fake.userinfo = {"sub": new_id(), "email": f"ada@{domain}", "email_verified": True, "upn": f"eve@{domain}"}
+    await federated.change(linkingStrategy="LinkByEmail")
+    assert (await federated.logged_in())["user"]["email"] == f"ada@{domain}"

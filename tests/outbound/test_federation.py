@@ -61,11 +61,23 @@ async def test_failing_fetch_is_shared_and_its_failure_cached(client, receiver):
     assert all("no answer" in reason for reason in reasons)
 
 
-async def test_refetches_are_throttled_separately(client, receiver):
-    await client.keys(receiver.url, Instant(NOW))
-    for seconds, again, expected in ((5, True, 1), (11, True, 2), (12, True, 2), (3600, False, 2), (3612, False, 3)):
-        await client.keys(receiver.url, after(seconds), refetch=again)
-        assert len(receiver.requests) == expected, seconds
+async def test_key_sets_are_renewed_once_for_each_unknown_key_within_a_limit(client, receiver):
+    known = await client.keys(receiver.url, Instant(NOW))
+    for seconds, kid, expected in ((0, "a", 2), (1, "a", 2), (2, "b", 3), (11, "a", 4), (11, "c", 5), (11, "d", 6)):
+        newer = await client.keys(receiver.url, after(seconds), lacking=known, kid=kid)
+        assert len(receiver.requests) == expected, (seconds, kid)
+        known = newer
+    for number in range(20):
+        assert await client.keys(receiver.url, after(11), lacking=known, kid=str(number)) is not None
+    assert len(receiver.requests) <= 1 + federation.REFETCH_BURST + 2
+
+
+async def test_callers_that_lack_the_same_key_share_the_renewal(client, receiver):
+    known = await client.keys(receiver.url, Instant(NOW))
+    found = await asyncio.gather(*(client.keys(receiver.url, after(1), lacking=known, kid="a") for _ in range(64)))
+    assert len(receiver.requests) == 2
+    assert all(each is found[0] for each in found)
+    assert found[0] is not known
 
 
 @pytest.fixture

@@ -45,11 +45,15 @@ REQUIRED: Final[Mapping[str, list[str]]] = _TYPES["required"]
 
 _OVERRIDES: Final = frozenset({"createRegistration", "data", "enabled"})
 _OPENID_CONNECT_ONLY: Final = (
-    *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "issuer", "prompt", "scope"),
+    *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "end_session_endpoint"),
+    *("id_token_signed_response_alg", "issuer", "prompt", "scope", "userinfo_signed_response_alg"),
 )
 _NOT_OVERRIDDEN: Final = frozenset({"domains", "forwardPrompt", "keys", "postRequest", "trustEmail"})
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
+_SIGNED: Final = ("id_token_signed_response_alg", "userinfo_signed_response_alg")
+_SECRET_BYTES: Final[Mapping[str, int]] = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""The minimum length of a client secret that verifies signatures (RFC 7518 section 3.2)."""
 CALLED_URLS: Final = ("emails_endpoint", "issuer", "token_endpoint", "userinfo_endpoint")
 """The URLs of a provider that the service calls."""
 
@@ -178,7 +182,8 @@ def options_of(providers: Iterable[Document], application_id: str) -> ProviderOp
     """Return the options of the login page of an application, for its login page providers."""
     known = list(providers)
     return ProviderOptions(
-        tuple(_button(one, application_id) for one in known),
+        # A provider with domains is reached by the address of its users.
+        tuple(_button(one, application_id) for one in known if not one.get("domains")),
         any(one.get("domains") for one in known),
     )
 
@@ -300,9 +305,16 @@ def _openid_connect_problems(provider: Document) -> list[FieldError]:
     if not oauth2.get("issuer"):
         required += _ENDPOINTS
     errors = [_missing(f"oauth2.{name}") for name in required if not oauth2.get(name)]
-    address = oauth2.get("authorization_endpoint")
-    if address is not None and not is_web_url(address):
-        errors.append(_problem("invalid", "oauth2.authorization_endpoint", "It must be an absolute http or https URL."))
+    errors += [
+        _problem("invalid", f"oauth2.{name}", "It must be an absolute http or https URL.")
+        for name in ("authorization_endpoint", "end_session_endpoint")
+        if oauth2.get(name) is not None and not is_web_url(oauth2[name])
+    ]
+    for name in _SIGNED:
+        minimum = _SECRET_BYTES.get(oauth2.get(name, ""), 0)
+        if len(oauth2.get("client_secret", "").encode()) < minimum:
+            message = f"It needs a client_secret of at least {minimum} bytes."
+            errors.append(_problem("invalid", f"oauth2.{name}", message))
     return errors
 
 

@@ -34,7 +34,7 @@ DPOP_ALGORITHMS: Final = " ".join(sorted(dpop.ALGORITHMS))
 """The algorithms of DPoP proofs, as challenges list them (RFC 9449 section 7.1)."""
 
 _CLIENT_AUTHENTICATION: Final = list(client_authentication.METHODS)
-_CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *external_keys.CLIENT_ALGORITHMS})
+_CLIENT_ALGORITHMS: Final = sorted({*signing_keys.SECRET_ALGORITHMS, *external_keys.ALGORITHMS})
 _MAX_CACHED_SETS: Final = 1000
 _MAX_CACHED_KEYS: Final = 10_000
 _AUTHENTICATED: Final = ("introspection", "revocation", "token")

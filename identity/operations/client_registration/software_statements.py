@@ -7,7 +7,7 @@ from identity.errors import InvalidSoftwareStatement, UnapprovedSoftwareStatemen
 from identity.instants import Instant, numeric_date
 from identity.services import Services
 from identity.tokens import jws
-from identity.tokens.external_keys import CLIENT_ALGORITHMS
+from identity.tokens.external_keys import ALGORITHMS
 from identity.tokens.jws import Rejection
 
 _TIMES = frozenset({"exp", "nbf"})
@@ -24,7 +24,7 @@ async def verify(services: Services, statement: str, now: Instant) -> Document:
     keys = services.tokens.client_keys.statement_issuers.get(str(unverified.claims.get("iss")))
     if keys is None:
         raise UnapprovedSoftwareStatement(None, "The issuer of the software_statement is not trusted.")
-    verified = await unverified.verified(keys.find(unverified.header, CLIENT_ALGORITHMS))
+    verified = await unverified.verified(keys.find(unverified.header, ALGORITHMS))
     if isinstance(verified, Rejection):
         raise _invalid("is not signed by its issuer")
     claims = verified.claims

@@ -110,8 +110,9 @@ async def _epic_games(request: Request) -> ExternalIdentity:
 async def _nintendo(request: Request) -> ExternalIdentity:
     """Verify an access token, which is a JWT, and fetch the user resource."""
     federation, (token,) = request.services.outbound.federation, request.tokens
-    find = openid_connect.key_finder(request.services, request.call, ENDPOINTS["nintendo_keys"])
-    verified = await jws.verify_external(token, find)
+    verified = await openid_connect.verify_with_key_set(
+        request.services, request.call, ENDPOINTS["nintendo_keys"], token
+    )
     if isinstance(verified, jws.Rejection):
         raise Unauthorized(log_detail=f"the token is {verified.value}")
     claims = verified.claims
@@ -121,7 +122,7 @@ async def _nintendo(request: Request) -> ExternalIdentity:
         raise Unauthorized(log_detail="the token is not an access token of Nintendo")
     _require_client(request, claims.get("aud"))
     user = await federation.userinfo(ENDPOINTS["nintendo_user"], token)
-    if user.get("id") != claims.get("sub"):
+    if not isinstance(user, dict) or user.get("id") != claims.get("sub"):
         raise Unauthorized(log_detail="the user resource belongs to another user")
     names = request.settings
     return _identity(

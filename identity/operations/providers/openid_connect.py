@@ -8,7 +8,7 @@ take precedence over those of the ID token; both must be about the same user.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from identity.call import Call, Document
 from identity.domain.providers import external_identities, reauthentication
@@ -22,10 +22,10 @@ from identity.operations.objects import crud
 from identity.operations.providers.login_trace import LoginTrace
 from identity.outbound.federation import FederationError
 from identity.services import Services
-from identity.tokens import jws
+from identity.tokens import external_keys, jws
 from identity.tokens.external_keys import KeySet
-from identity.tokens.jws import FindExternalKey
-from identity.tokens.signing_keys import SigningKey
+from identity.tokens.jws import Rejection, VerifiedJwt
+from identity.tokens.signing_keys import SECRET_ALGORITHMS, from_shared_secret
 
 _ENDPOINTS = ("jwks_uri", "token_endpoint", "userinfo_endpoint")
 _TOKENS = ("access_token", "id_token", "refresh_token")
@@ -43,8 +43,8 @@ class ProviderEndpoints:
     published: Document = dataclasses.field(default_factory=dict, repr=False)
 
 
-FetchUserinfo = Callable[[Services, ProviderEndpoints, object], Awaitable[Document]]
-"""(services, endpoints, access token) -> claims of the user."""
+FetchUserinfo = Callable[[Services, Call, ProviderEndpoints, object], Awaitable[Document]]
+"""(services, call, endpoints, access token) -> claims of the user."""
 
 
 async def identify(
@@ -75,7 +75,7 @@ async def identify_by_tokens(
         raise Unauthorized(log_detail="the tokens cannot be stored")
     trace.add(f"token endpoint: {', '.join(name for name in _TOKENS if name in tokens)}")
     id_token = await _verify_id_token(services, call, endpoints, tokens.get("id_token"), nonce)
-    userinfo = await (fetch_userinfo or _userinfo)(services, endpoints, tokens.get("access_token"))
+    userinfo = await (fetch_userinfo or _userinfo)(services, call, endpoints, tokens.get("access_token"))
     if not external_identities.is_storable(userinfo) or not external_identities.is_storable(id_token):
         raise Unauthorized(log_detail="the claims cannot be stored")
     trace.add_claims("userinfo", userinfo)
@@ -159,12 +159,13 @@ def authenticate_client(oauth2: Document, form: dict[str, str]) -> tuple[dict[st
     return {**form, "client_id": client_id, **secret}, None
 
 
-async def _userinfo(services: Services, endpoints: ProviderEndpoints, access_token: object) -> Document:
+async def _userinfo(services: Services, call: Call, endpoints: ProviderEndpoints, access_token: object) -> Document:
     if endpoints.userinfo_endpoint is None or not isinstance(access_token, str):
         return {}
     federation, emails_endpoint = services.outbound.federation, endpoints.oauth2.get("emails_endpoint")
     try:
-        claims = await federation.userinfo(endpoints.userinfo_endpoint, access_token)
+        response = await federation.userinfo(endpoints.userinfo_endpoint, access_token)
+        claims = await _verify_userinfo(services, call, endpoints, response)
         if emails_endpoint is None:
             return claims
         headers = {"Authorization": f"Bearer {access_token}"}
@@ -180,40 +181,90 @@ def _primary_email(oauth2: Document, emails: object) -> Document:
     return {oauth2["emailClaim"]: primary.get("email"), oauth2["emailVerifiedClaim"]: primary.get("verified") is True}
 
 
-def key_finder(services: Services, call: Call, jwks_uri: str) -> FindExternalKey:
-    """Return a function that finds the key of a token in a key set, which is fetched again once for an unknown key."""
+async def verify_with_key_set(
+    services: Services, call: Call, jwks_uri: str, token: str, algorithms: Collection[str] = external_keys.ALGORITHMS
+) -> VerifiedJwt | Rejection:
+    """Verify a token with a key of a published set, which is fetched again if no cached key has signed it.
 
-    async def find(header: Mapping[str, object]) -> SigningKey | None:
-        try:
-            known = KeySet(await services.outbound.federation.keys(jwks_uri, call.now)).find(header)
-            if known is not None:
-                return known
-            # After a key rotation the cached set lacks the new key.
-            return KeySet(await services.outbound.federation.keys(jwks_uri, call.now, refetch=True)).find(header)
-        except FederationError as error:
-            raise provider_error("OpenIDConnectToken", str(error)) from error
+    After a rotation the cached set lacks the new key, or has the old one under its id. Raises Invalid.
+    """
+    unverified = jws.parse(token)
+    if isinstance(unverified, Rejection):
+        return unverified
+    header, federation = unverified.header, services.outbound.federation
+    if header.get("alg") not in algorithms:
+        return Rejection.INVALID
+    try:
+        jwks = await federation.keys(jwks_uri, call.now)
+        verified = await unverified.verified(KeySet(jwks).find(header, algorithms))
+        if verified is not Rejection.INVALID:
+            return verified
+        newer = await federation.keys(jwks_uri, call.now, lacking=jwks, kid=str(header.get("kid", "")))
+    except FederationError as error:
+        raise provider_error("OpenIDConnectToken", str(error)) from error
+    return verified if newer is jwks else await unverified.verified(KeySet(newer).find(header, algorithms))
 
-    return find
+
+async def _verify(
+    services: Services, call: Call, endpoints: ProviderEndpoints, token: str, algorithm: str | None
+) -> Document:
+    """Return the claims of a token that the provider signed, of its issuer and for our client.
+
+    The configuration decides whether the client secret or a published key verifies a token: never its header, which
+    could have a public key used as the secret (RFC 8725 section 3.1). Raises Unauthorized and Invalid.
+    """
+    if algorithm in SECRET_ALGORITHMS:
+        key = from_shared_secret(algorithm, endpoints.oauth2.get("client_secret", ""))
+        unverified = jws.parse(token)
+        verified = unverified if isinstance(unverified, Rejection) else await unverified.verified(key)
+    elif endpoints.jwks_uri is None:
+        raise Unauthorized(log_detail="there are no keys to verify a token with")
+    else:
+        algorithms = external_keys.ALGORITHMS if algorithm is None else (algorithm,)
+        verified = await verify_with_key_set(services, call, endpoints.jwks_uri, token, algorithms)
+    if isinstance(verified, Rejection):
+        raise Unauthorized(log_detail=f"the signed response is {verified.value}")
+    return verified.claims
 
 
 async def _verify_id_token(
     services: Services, call: Call, endpoints: ProviderEndpoints, id_token: object, nonce: str | None
 ) -> Document:
     """Return the claims of the ID token (OpenID Connect Core 3.1.3.7); none without a token or without keys."""
-    if not isinstance(id_token, str) or endpoints.issuer is None or endpoints.jwks_uri is None:
+    algorithm = endpoints.oauth2.get("id_token_signed_response_alg")
+    has_keys = endpoints.jwks_uri is not None or algorithm in SECRET_ALGORITHMS
+    if not isinstance(id_token, str) or endpoints.issuer is None or not has_keys:
         if nonce is not None:
             raise Unauthorized(log_detail="there is no id token with the nonce")
         return {}
-    verified = await jws.verify_external(id_token, key_finder(services, call, endpoints.jwks_uri))
-    if isinstance(verified, jws.Rejection):
-        raise Unauthorized(log_detail=f"the id token is {verified.value}")
-    claims, now = verified.claims, numeric_date(call.now)
+    claims, now = await _verify(services, call, endpoints, id_token, algorithm), numeric_date(call.now)
     reason = _problem(claims, endpoints.issuer, endpoints.oauth2["client_id"], nonce)
     if reason is None and (jws.check_times({**claims, "nbf": 0}, now) or claims.get("iat", 0) > now + LEEWAY_SECONDS):
         reason = "has expired, or was issued in the future"
     if reason is not None:
         raise Unauthorized(log_detail=f"the id token {reason}")
     return claims
+
+
+async def _verify_userinfo(
+    services: Services, call: Call, endpoints: ProviderEndpoints, claims: Document | str
+) -> Document:
+    """Return the claims of a response, which is signed if the provider is configured to (OpenID Connect Core 5.3.2)."""
+    oauth2, now = endpoints.oauth2, numeric_date(call.now)
+    algorithm = oauth2.get("userinfo_signed_response_alg")
+    if isinstance(claims, dict):
+        if algorithm is not None:
+            raise Unauthorized(log_detail="userinfo is not signed")
+        return claims
+    found = await _verify(services, call, endpoints, claims, algorithm)
+    audience = found.get("aud", oauth2["client_id"])
+    if found.get("iss", endpoints.issuer) != endpoints.issuer or oauth2["client_id"] not in (
+        audience if isinstance(audience, list) else [audience]
+    ):
+        raise Unauthorized(log_detail="userinfo is of another issuer, or for another client")
+    if "exp" in found and jws.check_times({**found, "nbf": 0}, now):
+        raise Unauthorized(log_detail="userinfo has expired")
+    return found
 
 
 def _problem(claims: Mapping[str, object], issuer: str, client_id: str, nonce: str | None) -> str | None:

@@ -289,9 +289,7 @@ async def _prepare_change(services: Services, call: Call, login: _ProviderLogin)
     stored, user = user, account_takeover_prevention.without_credentials(user, call) if is_claim else user
     resolved = ResolvedUser(user, None if is_new else stored, _new_registration(call, login, user))
     if not isinstance(await _find_halt(services, call, login, user), login_outcomes.Barred):
-        resolved = await user_resolution.apply_claims(
-            services, call, provider, client.application, resolved, identity, login.trace
-        )
+        resolved = await user_resolution.apply_claims(services, call, provider, client, resolved, identity, login.trace)
     assessment = threat_detection.assess(services, call, resolved.user, is_new_device=login.options.is_new_device)
     halt = await _find_halt(services, call, login, resolved.user)
     return _LoginChange(resolved, link, halt, assessment, claim)

@@ -141,7 +141,9 @@ async def _require_own_token(services: Services, endpoints: ProviderEndpoints, t
         raise Unauthorized(log_detail="the access token was issued to another client")
 
 
-async def _facebook_userinfo(services: Services, endpoints: ProviderEndpoints, access_token: object) -> Document:
+async def _facebook_userinfo(
+    services: Services, _call: Call, endpoints: ProviderEndpoints, access_token: object
+) -> Document:
     """Return the fields of a user; the proof shows that the request comes from the server of the application."""
     oauth2 = endpoints.oauth2
     if not isinstance(access_token, str):
@@ -152,6 +154,8 @@ async def _facebook_userinfo(services: Services, endpoints: ProviderEndpoints, a
         claims = await services.outbound.federation.userinfo(f"{endpoints.userinfo_endpoint}?{query}", access_token)
     except FederationError as error:
         raise openid_connect.provider_error("OpenIDConnectUserinfo", str(error)) from error
+    if not isinstance(claims, dict):
+        raise openid_connect.provider_error("OpenIDConnectUserinfo", "its response is no JSON object")
     picture = claims.get("picture")
     data = picture.get("data") if isinstance(picture, dict) else None
     return {**claims, "picture": data.get("url") if isinstance(data, dict) else None}

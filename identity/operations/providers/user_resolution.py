@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 from identity.call import Call, Document
+from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.providers import external_identities
 from identity.domain.providers.external_identities import ExternalIdentity
-from identity.domain.providers.identity_providers import RECONCILE_LAMBDAS, is_email_trusted
+from identity.domain.providers.identity_providers import RECONCILE_LAMBDAS, is_email_trusted, manages
 from identity.domain.providers.social_providers import PROVIDERS, missing_profile
 from identity.domain.users import registrations
 from identity.domain.users import users as user_rules
 from identity.errors import Invalid, NotFound, Unauthorized
 from identity.ids import TenantId, UserId, new_id
+from identity.operations.clients.clients import Client
 from identity.operations.lambdas import lambdas
 from identity.operations.providers.login_trace import LoginTrace
 from identity.operations.users import new_users
@@ -60,12 +62,13 @@ async def apply_claims(
     services: Services,
     call: Call,
     provider: Document,
-    application: Document,
+    client: Client,
     resolved: ResolvedUser,
     identity: ExternalIdentity,
     trace: LoginTrace,
 ) -> ResolvedUser:
     """Apply claim map and reconcile lambda to the user and the registration. Raises LambdaFailed."""
+    application = client.application
     registration = resolved.registration or user_rules.find_registration(resolved.user, application["id"])
     user_members, registration_members = external_identities.map_claims(provider.get("claimMap", {}), identity.claims)
     row = PROVIDERS.get(provider["type"])
@@ -82,11 +85,44 @@ async def apply_claims(
         ]
         results = await lambdas.invoke(services, call, lambda_id, RECONCILE_LAMBDAS[provider["type"]], *arguments)
         user = _with_valid_members(services, user, _profile(results[0]), trace)
+        if identity.email is None and "email" not in user:
+            user = await _with_email_of_lambda(services, call, client.tenant, provider, user, results[0], trace)
         if registered is not None:
             registered = _reconcile_registration(services, application, registered, results[1], trace)
     if registered is not None:
         user = registrations.with_registration(user, registered)
     return dataclasses.replace(resolved, user=user, registration=registered if resolved.registration else None)
+
+
+async def _with_email_of_lambda(
+    services: Services,
+    call: Call,
+    tenant: Document,
+    provider: Document,
+    user: Document,
+    result: object,
+    trace: LoginTrace,
+) -> Document:
+    """Return the user with the address that a lambda set, for a provider that states none.
+
+    The address is verified only if the provider has `trustEmail`: a claim that its user chose may be its source. It
+    leads to no other user, and is ignored if another one has it.
+    """
+    given = result.get("email") if isinstance(result, dict) else None
+    if given is None:
+        return user
+    changed = _with_valid_members(services, user, {"email": given}, trace)
+    email = changed.get("email")
+    if email is None:
+        return user
+    blocked = user_rules.blocked_domain_problems(changed, tenant["registrationConfiguration"]["blockedDomains"])
+    is_taken = await services.directory.users.find_by_email(TenantId(tenant["id"]), email) is not None
+    if blocked or is_taken or not manages(provider, email):
+        trace.add("user.email is unchanged: its domain is blocked or not managed, or another user has the address")
+        return user
+    unverified = "Pending" if EmailVerification.of(tenant).verify_email else "Disabled"
+    reason = "Trusted" if is_email_trusted(provider, None) else unverified
+    return user_rules.with_verified_reason(changed, reason, call.now)
 
 
 def links_by_email(provider: Document) -> bool:
