@@ -10,9 +10,11 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from identity.call import Document
+from identity.errors import StartupError
 from identity.ids import TenantId, UserId, fingerprint
 from identity.instants import Instant
-from identity.store.redis import RedisStore
+from identity.store.redis import RedisStore, SealedRedisStore
 
 _CLIENT = "client:"
 
@@ -23,7 +25,8 @@ class SsoSession:
 
     `second_factor` is the method of the second factor, empty without one. `realm` is that of the console for a session
     that a login to it started, else empty. `start_instant` is when the session started, if that is later than
-    `auth_instant`. `remaining_ms` is the time until the idle timeout and is set only for listed sessions.
+    `auth_instant`. `provider_session` is sealed: the identity provider that the browser may have a session at, and its
+    ID token. `remaining_ms` is the time until the idle timeout and is set only for listed sessions.
     """
 
     session_id: str
@@ -35,10 +38,11 @@ class SsoSession:
     second_factor: str = ""
     realm: str = ""
     start_instant: Instant | None = None
+    provider_session: str = dataclasses.field(default="", repr=False)
     remaining_ms: int = dataclasses.field(default=0, compare=False)
 
 
-class SsoSessions(RedisStore):
+class SsoSessions(SealedRedisStore):
     """The SSO sessions of all tenants, which expire after an idle timeout.
 
     The public id of a session (`session_id`, the `sid` claim) identifies it for callers with an API key.
@@ -55,9 +59,23 @@ class SsoSessions(RedisStore):
             "second": session.second_factor,
             "realm": session.realm,
             **({} if session.start_instant is None else {"start": str(session.start_instant)}),
+            **({"provider": session.provider_session} if session.provider_session else {}),
             **{_CLIENT + client_id: "1" for client_id in session.client_ids},
         }
         await self._touch(tenant_id, secret, idle_seconds, *itertools.chain.from_iterable(fields.items()))
+
+    def seal_provider_session(self, session_id: str, document: Document) -> str:
+        """The sealed form of what a logout at the identity provider of a session needs."""
+        return self._seal(document, _provider_context(session_id))
+
+    def open_provider_session(self, session: SsoSession) -> Document | None:
+        """What a logout at the identity provider of a session needs; None without one, or without its master key."""
+        if not session.provider_session:
+            return None
+        try:
+            return self._unseal(session.provider_session, _provider_context(session.session_id))
+        except StartupError:
+            return None
 
     async def touch(self, tenant_id: TenantId, secret: str, idle_seconds: int) -> SsoSession | None:
         """The session with this secret; restarts its idle timeout."""
@@ -132,6 +150,10 @@ class SsoSessions(RedisStore):
         return self._redis.key("sso-named", f"{{{tenant_id}}}", "")
 
 
+def _provider_context(session_id: str) -> str:
+    return f"sso.provider.{session_id}"
+
+
 def _pairs(flat: list[str]) -> dict[str, str]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
@@ -149,6 +171,7 @@ def _session(fields: Mapping[str, str]) -> SsoSession | None:
         fields.get("second", ""),
         fields.get("realm", ""),
         Instant(int(fields["start"])) if "start" in fields else None,
+        fields.get("provider", ""),
         int(fields.get("left", "0")),
     )
 

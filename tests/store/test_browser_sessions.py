@@ -13,8 +13,8 @@ from identity.store.browser_sessions import ConsoleSession, ConsoleSessions, Sso
 
 
 @pytest.fixture
-def sessions(redis) -> SsoSessions:
-    return SsoSessions(redis)
+def sessions(redis, vault) -> SsoSessions:
+    return SsoSessions(redis, vault)
 
 
 def a_session(user_id: str | None = None) -> SsoSession:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from identity.store.one_time_tokens import OneTimeTokens
 from identity.store.outages import OUTAGES
 from identity.store.redis import Redis
 from identity.store.revocations import Revocations
+from identity.store.vault import Vault
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STORES = ROOT / "identity" / "store"
@@ -95,7 +97,11 @@ async def cluster() -> AsyncIterator[Redis]:
 
 @pytest.mark.requirement("operate-6")
 async def test_sessions_of_a_user_work_on_a_cluster(cluster):
-    sessions, tenant_id, user_id = SsoSessions(cluster), TenantId(new_id()), UserId(new_id())
+    sessions, tenant_id, user_id = (
+        SsoSessions(cluster, Vault({"test": secrets.token_bytes(32)})),
+        TenantId(new_id()),
+        UserId(new_id()),
+    )
     made = [SsoSession(new_id(), user_id, Instant(1), "PASSWORD", False) for _ in range(3)]
     for secret, session in zip("abc", made, strict=True):
         await sessions.create(tenant_id, secret, session, 60)

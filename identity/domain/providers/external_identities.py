@@ -32,7 +32,7 @@ class ExternalIdentity:
     """The user as a provider describes them.
 
     `lambda_arguments` follow user and registration in a reconcile lambda; `token` is stored with the link.
-    `auth_instant` is when the user authenticated at the provider, if a signed claim states it.
+    `auth_instant` is when the user authenticated at the provider, if a signed claim states it; `id_token` is verified.
     """
 
     unique_id: str
@@ -43,6 +43,7 @@ class ExternalIdentity:
     lambda_arguments: tuple[Document, ...] = dataclasses.field(default=(), repr=False)
     token: str | None = dataclasses.field(default=None, repr=False)
     auth_instant: Instant | None = None
+    id_token: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def addresses(self) -> tuple[str, ...]:

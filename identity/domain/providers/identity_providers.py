@@ -48,7 +48,9 @@ _OPENID_CONNECT_ONLY: Final = (
     *("clientAuthenticationMethod", "client_id", "client_secret", "emails_endpoint", "end_session_endpoint"),
     *("id_token_signed_response_alg", "issuer", "prompt", "scope", "userinfo_signed_response_alg"),
 )
-_NOT_OVERRIDDEN: Final = frozenset({"domains", "forwardPrompt", "keys", "postRequest", "trustEmail"})
+_NOT_OVERRIDDEN: Final = frozenset(
+    {"domains", "forwardPrompt", "keys", "logoutAtProvider", "postRequest", "trustEmail"}
+)
 _BUTTON: Final = "Login with OpenID Connect"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
 _SIGNED: Final = ("id_token_signed_response_alg", "userinfo_signed_response_alg")

@@ -158,6 +158,7 @@ async def resume(
         second_factor=login.second_factor,
         second_factor_checked=True,
         start_instant=None if login.provider_instant is None else call.now,
+        provider_session=login.provider_session,
     )
     return await authorization.continue_with_login(services, call, verified_client, request, browser, new_login)
 

@@ -123,16 +123,29 @@ async def complete_login(
             )
         return LoginPage(client, "", problem_of(error))
     result, auth_instant = authentication.result, authentication.auth_instant
+    provider_session = authentication.provider_session
     if isinstance(result, provider_login.PendingLink):
         return await _require_link(services, state, result, browser)
     kind, is_persistent = provider_rules.AUTHENTICATION_TYPES[provider["type"]], document["isPersistent"]
     if not isinstance(result, login_outcomes.LoggedIn):
-        login = InterruptedLogin(result.user["id"], kind, is_persistent=is_persistent, provider_instant=auth_instant)
+        login = InterruptedLogin(
+            result.user["id"],
+            kind,
+            is_persistent=is_persistent,
+            provider_instant=auth_instant,
+            provider_session=provider_session,
+        )
         return await login_requirements.redirect_to_step(
             services, call, state.verified_client, login, result, trust_id=browser.trust_id
         )
     new_login = NewLogin(
-        result.user, kind, is_persistent, auth_instant, second_factor_checked=True, start_instant=call.now
+        result.user,
+        kind,
+        is_persistent,
+        auth_instant,
+        second_factor_checked=True,
+        start_instant=call.now,
+        provider_session=provider_session,
     )
     return await authorization.continue_with_login(services, call, state.verified_client, request, browser, new_login)
 

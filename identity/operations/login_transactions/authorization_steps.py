@@ -115,6 +115,7 @@ class NewLogin:
     `auth_instant` defaults to now. `second_factor` is the method used, empty for none. `second_factor_checked`: the
     two-factor policy was evaluated for this login. `realm` is that of its session. `start_instant` is when the session
     starts: the default is `auth_instant`, which is earlier for a user who has a session at an identity provider.
+    `provider_session` is what a logout at that provider needs, if a logout ends its session.
     """
 
     user: Document
@@ -125,6 +126,7 @@ class NewLogin:
     second_factor_checked: bool = False
     realm: str = ""
     start_instant: Instant | None = None
+    provider_session: Document | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class InterruptedLogin:
     `pending_link_id` names an account at a provider to link when the login is complete. `details` holds what the page
     needs, such as the two-factor challenge. `authenticated_instant` is when the credentials were verified; a password
     that changes later invalidates the login. `provider_instant` is when an identity provider authenticated the user, if
-    it states that.
+    it states that, and `provider_session` what a logout there needs.
     """
 
     user_id: str
@@ -75,6 +75,7 @@ class InterruptedLogin:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     authenticated_instant: int | None = stored_as("since", default=None)
     provider_instant: Instant | None = None
+    provider_session: Document | None = dataclasses.field(default=None, repr=False)
 
     def with_details(self, **details: Any) -> InterruptedLogin:
         """Return the login with exactly these details."""

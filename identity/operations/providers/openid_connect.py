@@ -90,7 +90,8 @@ async def identify_by_tokens(
     )
     if identity is None:
         raise Unauthorized(log_detail="the claims have no unique id")
-    return dataclasses.replace(identity, auth_instant=reauthentication.auth_instant(id_token, call.now))
+    auth_instant = reauthentication.auth_instant(id_token, call.now)
+    return dataclasses.replace(identity, auth_instant=auth_instant, id_token=tokens["id_token"] if id_token else None)
 
 
 async def identify_by_id_token(

@@ -65,10 +65,15 @@ ProviderLoginResult = login_outcomes.LoggedIn | login_outcomes.Halt | PendingLin
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderAuthentication:
-    """The result of an authorization response; `auth_instant` is when the provider authenticated the user, if known."""
+    """The result of an authorization response.
+
+    `auth_instant` is when the provider authenticated the user, if known. `provider_session` is what a logout at the
+    provider needs, if a logout ends the session there.
+    """
 
     result: ProviderLoginResult
     auth_instant: Instant | None
+    provider_session: Document | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,7 +176,9 @@ async def authenticate(
         login = _ProviderLogin(provider, client, identity, options, False, trace, trust_id)
         result = await _reconcile(services, call, login)
     await trace.record(services, call, provider, f"ended as {type(result).__name__}")
-    return ProviderAuthentication(result, _auth_instant(provider, identity))
+    session = {"applicationId": client.client_id, "idToken": identity.id_token, "providerId": provider["id"]}
+    ends_session = bool(provider.get("logoutAtProvider"))
+    return ProviderAuthentication(result, _auth_instant(provider, identity), session if ends_session else None)
 
 
 def _auth_instant(provider: Document, identity: ExternalIdentity) -> Instant | None:

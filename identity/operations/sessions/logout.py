@@ -39,7 +39,8 @@ class ConfirmationRequired:
 class LoggedOut:
     """The session has ended: the page loads the `frame_urls` of the applications, then redirects to `target`.
 
-    `has_ended_session` is False if the browser had no live session in this tenant.
+    `has_ended_session` is False if the browser had no live session in this tenant. `provider_session` is what a logout
+    at the identity provider of the session needs, if that should end as well.
     """
 
     has_ended_session: bool
@@ -47,6 +48,7 @@ class LoggedOut:
     frame_urls: tuple[str, ...]
     tenant: Document
     application: Document | None
+    provider_session: Document | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ async def logout(
     tenant_id = TenantId(request.tenant["id"])
     session = await _end_session(services, call.within(tenant_id), tenant_id, sso_secret) if sso_secret else None
     frame_urls = await _frame_urls(services, request, session, target)
-    return LoggedOut(session is not None, target, frame_urls, request.tenant, request.application)
+    provider = None if session is None else services.sessions.sso_sessions.open_provider_session(session)
+    return LoggedOut(session is not None, target, frame_urls, request.tenant, request.application, provider)
 
 
 async def _needs_confirmation(services: Services, request: _LogoutRequest, sso_secret: str, origin: Origin) -> bool:

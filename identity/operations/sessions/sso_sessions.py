@@ -42,6 +42,9 @@ async def begin(
     session_id, joined = (
         (new_id(), frozenset[str]()) if previous is None else (previous.session_id, previous.client_ids)
     )
+    sessions, provider_session = services.sessions.sso_sessions, "" if previous is None else previous.provider_session
+    if login.provider_session is not None:
+        provider_session = sessions.seal_provider_session(session_id, login.provider_session)
     session = SsoSession(
         session_id,
         user_id,
@@ -52,11 +55,12 @@ async def begin(
         login.second_factor,
         login.realm,
         login.start_instant,
+        provider_session,
     )
     if idle_seconds <= 0:
         return "", session
     secret = new_secret()
-    await services.sessions.sso_sessions.create(tenant_id, secret, session, idle_seconds)
+    await sessions.create(tenant_id, secret, session, idle_seconds)
     if previous is not None:
         await _move(services, tenant_id, replacing, secret, session)
     return secret, session

@@ -128,7 +128,7 @@ class LoginFlowHandler(PageHandler):
             return render.form_post(step.url, step.parameters.items(), theme, cookies, text="formPost.on")
         url = redirect_uris.with_query(step.url, step.parameters)
         # Chromium would block the redirects of the provider, whose origins the policy of our form does not name.
-        if self.request.method == "POST" and self.request.headers.get("Sec-Fetch-Mode") == "navigate":
+        if self.is_browser_form():
             theme = await page_theme.load(self, step.client.tenant, step.client.application, given)
             return render.leave(url, theme, cookies)
         return redirect(url, cookies)

@@ -7,7 +7,9 @@ from http.cookies import Morsel
 
 from identity.call import Call, Document
 from identity.operations.login_transactions import login_transactions
+from identity.operations.providers import provider_logout
 from identity.operations.sessions import logout, sso_sessions
+from identity.web.base_handlers import Route
 from identity.web.endpoint import Reply, page_endpoint, redirect
 from identity.web.hosted import csrf, landing_page, page_theme, render
 from identity.web.oauth2.oauth_handlers import PageHandler, tenant_routes
@@ -40,9 +42,9 @@ class LogoutHandler(PageHandler):
             return await self.confirmation_page(given, outcome)
         # Another site may have named a tenant or a client in which the browser has no session.
         if not outcome.has_ended_session and self.is_cross_site():
-            return await self.redirect_to_target(outcome, [])
+            return await self.redirect_to_target(call, outcome, [])
         return await self.redirect_to_target(
-            outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_transactions.COOKIE)]
+            call, outcome, [self.new_cookie(name, "", 0) for name in (sso_sessions.COOKIE, login_transactions.COOKIE)]
         )
 
     def requested_by(self, token: str | None) -> logout.Origin:
@@ -58,15 +60,31 @@ class LogoutHandler(PageHandler):
         theme = await page_theme.load(self, outcome.tenant, outcome.application)
         return render.confirm_logout(self.request.path, hidden, theme, outcome.target, [cookie])
 
-    async def redirect_to_target(self, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
-        """Redirect to the target, through a page with frames if applications have a logout URL."""
+    async def redirect_to_target(self, call: Call, outcome: logout.LoggedOut, cookies: list[Morsel[str]]) -> Reply:
+        """Redirect to the target, by way of the identity provider if its session ends too.
+
+        A page with frames comes first if applications have a logout URL.
+        """
         if outcome.target == logout.HOME:
             name, seconds = landing_page.SIGNED_OUT_COOKIE, landing_page.SIGNED_OUT_SECONDS
             cookies = [*cookies, self.new_cookie(name, "signed-out", seconds)]
-        if outcome.frame_urls:
+        url = await provider_logout.start(self.services, call, outcome.tenant, outcome.provider_session, outcome.target)
+        if outcome.frame_urls or (url is not None and self.is_browser_form()):
             theme = await page_theme.load(self, outcome.tenant, outcome.application)
-            return render.logout(outcome.target, outcome.frame_urls, theme, cookies)
-        return redirect(outcome.target, cookies)
+            return render.logout(url or outcome.target, outcome.frame_urls, theme, cookies)
+        return redirect(url or outcome.target, cookies)
 
 
-ROUTES = tenant_routes([("/oauth2/logout", LogoutHandler)])
+class LogoutCallbackHandler(PageHandler):
+    """The return from a logout at an identity provider."""
+
+    @page_endpoint(query="oauth2/logout-callback.request.json")
+    async def get(self, _call: Call) -> Reply:
+        """Continue at the URL of the logout; without a valid state at the landing page."""
+        return redirect(await provider_logout.complete(self.services, self.parameters().get("state")) or logout.HOME)
+
+
+ROUTES = [
+    *tenant_routes([("/oauth2/logout", LogoutHandler)]),
+    Route(provider_logout.CALLBACK_PATH, LogoutCallbackHandler),
+]

@@ -149,6 +149,10 @@ class OAuth2Handler(BaseHandler):
         origin = self.request.headers.get("Origin", "null")
         return origin not in {"null", self.addresses.base_url(self.request)}
 
+    def is_browser_form(self) -> bool:
+        """Return whether a browser submitted a form: Chromium applies the policy of its page to the next redirects."""
+        return self.request.method == "POST" and self.request.headers.get("Sec-Fetch-Mode") == "navigate"
+
     def is_cross_site(self) -> bool:
         """Return whether another site made this request, by Fetch Metadata, else by Origin or Referer.
 
