@@ -189,7 +189,6 @@ def redis_stores(redis: Redis, vault: Vault) -> Mapping[str, object]:
         "pending_links": PendingLinks(redis, vault),
         "pushed_requests": PushedRequests(redis),
         "provider_logins": FederationStates(redis, vault, "provider"),
-        "provider_logouts": FederationStates(redis, vault, "provider-logout"),
         "link_logins": FederationStates(redis, vault, "link"),
         "backend_logins": FederationStates(redis, vault, "backend"),
         "console_logins": FederationStates(redis, vault, "console"),

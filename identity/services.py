@@ -162,8 +162,6 @@ class Sessions:
     pending_links: PendingLinks
     provider_logins: FederationStates
     """Logins at an identity provider, by browser."""
-    provider_logouts: FederationStates
-    """Logouts at an identity provider, with the URL that follows."""
     link_logins: FederationStates
     """Logins whose user chooses the account of a pending link, by browser."""
     backend_logins: FederationStates

@@ -10,13 +10,12 @@ from identity.domain.providers import external_identities, social_providers
 from identity.ids import new_id
 from tests.federation.test_strategies import set_claims
 
-pytestmark = pytest.mark.requirement("core-11-52", "core-11-53")
-
 
 def domain() -> str:
     return f"{new_id()}.example.com"
 
 
+@pytest.mark.requirement("core-11-52")
 async def test_address_of_another_domain_is_refused(federated, fake) -> None:
     managed = domain()
     await federated.change(domains=[managed])
@@ -29,6 +28,7 @@ async def test_address_of_another_domain_is_refused(federated, fake) -> None:
     assert (await federated.logged_in())["user"]["email"] == f"ada@{managed}"
 
 
+@pytest.mark.requirement("core-11-52")
 async def test_linked_user_is_refused_with_an_address_of_another_domain(federated, fake) -> None:
     managed = domain()
     await federated.change(domains=[managed])
@@ -38,6 +38,7 @@ async def test_linked_user_is_refused_with_an_address_of_another_domain(federate
     assert (await federated.log_in()).status_code == 401
 
 
+@pytest.mark.requirement("core-11-52")
 async def test_username_leads_to_no_user_of_another_domain(federated, fake) -> None:
     """The asserted username is that of a user whose address the provider does not manage, or is such an address."""
     managed = domain()
@@ -63,6 +64,7 @@ CONFLICTING = [
 ]
 
 
+@pytest.mark.requirement("core-11-53")
 @pytest.mark.parametrize(("userinfo", "id_token", "expected"), CONFLICTING)
 def test_address_and_its_verification_are_of_one_source(userinfo, id_token, expected) -> None:
     oauth2 = dict(social_providers.CLAIMS)
@@ -71,6 +73,7 @@ def test_address_and_its_verification_are_of_one_source(userinfo, id_token, expe
     assert (claims["sub"], claims["n"]) == ("a", 2)
 
 
+@pytest.mark.requirement("core-11-53")
 async def test_verification_of_one_address_does_not_verify_another(federated, fake) -> None:
     victim = await federated.make_user(email=f"{new_id()}@example.com")
     fake.id_claims = fake.claims(email=f"{new_id()}@example.com", email_verified=True)
@@ -81,6 +84,7 @@ async def test_verification_of_one_address_does_not_verify_another(federated, fa
     assert (await federated.log_in()).status_code == 401
 
 
+@pytest.mark.requirement("core-11-53")
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "1", 1, "yes", [True], {"value": True}, "false", False])
 async def test_only_the_boolean_true_verifies_an_address(federated, fake, value) -> None:
     victim = await federated.make_user(email=f"{new_id()}@example.com")
@@ -89,6 +93,7 @@ async def test_only_the_boolean_true_verifies_an_address(federated, fake, value)
     assert await federated.links(victim["id"]) == []
 
 
+@pytest.mark.requirement("core-11-53")
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [
@@ -108,6 +113,7 @@ def test_string_of_apple_alone_verifies_an_address(kind, value, expected) -> Non
     assert identity.is_email_verified is expected
 
 
+@pytest.mark.requirement("core-11-52")
 def test_username_in_the_form_of_an_address_is_one() -> None:
     identity = external_identities.ExternalIdentity("a", "a@example.com", True, "B@Other.example", {})
     assert identity.addresses == ("a@example.com", "b@other.example")

@@ -13,8 +13,6 @@ from tests.federation.hosted import Departure, Hosted
 from tests.hosted import steps
 from tests.relying_party import REDIRECT_URI
 
-pytestmark = pytest.mark.requirement("core-11-59")
-
 CALLBACK = "/oauth2/logout/callback"
 
 
@@ -37,6 +35,7 @@ async def log_out(hosted: Hosted, **given: str) -> Any:
     return await hosted.browser.get("/oauth2/logout", params=query)
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_logout_goes_by_way_of_the_provider_and_returns_to_the_application(leaving, service) -> None:
     await leaving.walk()
     left = destination(await log_out(leaving))
@@ -56,6 +55,7 @@ async def test_logout_goes_by_way_of_the_provider_and_returns_to_the_application
     assert again.headers["Location"] == "/"
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_one_of_64_returns_with_a_state_continues(leaving) -> None:
     await leaving.walk()
     state = destination(await log_out(leaving))["state"]
@@ -64,24 +64,28 @@ async def test_one_of_64_returns_with_a_state_continues(leaving) -> None:
     assert sorted(found) == sorted([f"{REDIRECT_URI}?state=s", *["/"] * 63])
 
 
+@pytest.mark.requirement("core-11-59")
 @pytest.mark.parametrize("given", [{}, {"state": ""}, {"state": "unknown"}])
 async def test_return_without_a_valid_state_leads_to_the_landing_page(leaving, given) -> None:
     answer = await leaving.browser.get(CALLBACK, params=given)
     assert (answer.status_code, answer.headers["Location"]) == (302, "/")
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_logout_stays_here_by_default(hosted) -> None:
     hosted.fake.published = {"end_session_endpoint": f"{hosted.fake.issuer}/logout"}
     await hosted.walk()
     assert (await log_out(hosted)).headers["Location"] == f"{REDIRECT_URI}?state=s"
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_logout_of_another_login_stays_here(leaving) -> None:
     shown = await leaving.rp.authorize(leaving.browser)
     assert "code" in relying_party.response(await leaving.rp.submit(leaving.browser, shown))
     assert (await log_out(leaving)).headers["Location"] == f"{REDIRECT_URI}?state=s"
 
 
+@pytest.mark.requirement("core-11-59")
 @pytest.mark.parametrize("endpoint", [None, "javascript:alert(1)", "https://a.example/#b", 7])
 async def test_logout_succeeds_although_the_provider_has_no_usable_endpoint(leaving, endpoint) -> None:
     leaving.fake.published = {"end_session_endpoint": endpoint}
@@ -90,6 +94,7 @@ async def test_logout_succeeds_although_the_provider_has_no_usable_endpoint(leav
     assert await leaving.event_logs("no usable end_session_endpoint")
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_logout_succeeds_although_the_provider_is_gone(leaving, clock) -> None:
     await leaving.walk()
     clock.advance(seconds=3700)
@@ -98,6 +103,7 @@ async def test_logout_succeeds_although_the_provider_is_gone(leaving, clock) -> 
     assert await leaving.event_logs("A logout at the identity provider")
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_configured_endpoint_serves_a_provider_that_publishes_none(leaving) -> None:
     leaving.fake.published = {}
     await leaving.scenario.change(oauth2={"end_session_endpoint": f"{leaving.fake.issuer}/signout?a=b"})
@@ -106,6 +112,7 @@ async def test_configured_endpoint_serves_a_provider_that_publishes_none(leaving
     assert (left.url, left["a"]) == (f"{leaving.fake.issuer}/signout", "b")
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_session_at_the_provider_is_known_after_a_second_factor(leaving, clock) -> None:
     user_id = (await leaving.claims(await leaving.walk()))["sub"]
     methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
@@ -116,6 +123,7 @@ async def test_session_at_the_provider_is_known_after_a_second_factor(leaving, c
     assert destination(await log_out(leaving)).url == f"{leaving.fake.issuer}/logout"
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_form_of_the_confirmation_page_leaves_by_a_page(leaving) -> None:
     """Chromium would block a redirect to the provider, whose origin the policy of the form does not name."""
     await leaving.walk()
@@ -129,6 +137,7 @@ async def test_form_of_the_confirmation_page_leaves_by_a_page(leaving) -> None:
     assert "form-action 'none'" in page.headers["Content-Security-Policy"]
 
 
+@pytest.mark.requirement("core-11-59")
 async def test_id_token_of_the_provider_is_encrypted_in_redis(leaving, service) -> None:
     await leaving.walk()
     client: Any = internals.redis(service).client

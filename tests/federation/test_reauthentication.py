@@ -11,8 +11,6 @@ from tests.federation.hosted import Hosted
 from tests.hosted import steps
 
 Document = dict[str, Any]
-pytestmark = pytest.mark.requirement("core-11-54")
-
 HOUR = 3600
 
 
@@ -32,6 +30,7 @@ async def id_token(hosted: Hosted, answer: Any) -> Document:
     return relying_party.claims((await hosted.rp.exchange(hosted.scenario.public, code)).json()["id_token"])
 
 
+@pytest.mark.requirement("core-11-54")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -47,6 +46,7 @@ async def test_prompt_and_max_age_are_forwarded(hosted, given, expected) -> None
     assert {name: value for name, value in left.parameters.items() if name in {"prompt", "max_age"}} == expected
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_option_of_the_provider_forwards_neither_and_ignores_auth_time(hosted) -> None:
     await hosted.scenario.change(forwardPrompt=False)
     left = await hosted.leave(prompt="login", max_age="0")
@@ -55,12 +55,14 @@ async def test_option_of_the_provider_forwards_neither_and_ignores_auth_time(hos
     assert claims["auth_time"] == now(hosted)
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_configured_prompt_is_sent_with_every_request(hosted) -> None:
     await hosted.scenario.change(oauth2={"prompt": "select_account"})
     assert (await hosted.leave())["prompt"] == "select_account"
     assert (await hosted.leave(prompt="login"))["prompt"] == "select_account login"
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_tokens_and_session_have_the_time_of_the_provider(hosted) -> None:
     upstream = now(hosted) - HOUR
     answer = await come_back(hosted, await hosted.leave(), auth_time=upstream)
@@ -70,11 +72,13 @@ async def test_tokens_and_session_have_the_time_of_the_provider(hosted) -> None:
     assert error == "login_required", "the session is an hour old"
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_time_of_the_provider_is_never_in_the_future(hosted) -> None:
     answer = await come_back(hosted, await hosted.leave(), auth_time=now(hosted) + 50)
     assert (await id_token(hosted, answer))["auth_time"] == now(hosted)
 
 
+@pytest.mark.requirement("core-11-54")
 @pytest.mark.parametrize("given", [{"prompt": "login"}, {"max_age": "0"}, {"max_age": "300"}])
 async def test_old_authentication_is_refused(hosted, given) -> None:
     """The provider ignored the request to authenticate the user again: nothing is stored."""
@@ -88,6 +92,7 @@ async def test_old_authentication_is_refused(hosted, given) -> None:
     assert (await id_token(hosted, fresh))["auth_time"] == now(hosted)
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_max_age_requires_that_the_provider_states_the_time(hosted) -> None:
     shown = await come_back(hosted, await hosted.leave(max_age="300"))
     assert shown.status_code == 200
@@ -95,6 +100,7 @@ async def test_max_age_requires_that_the_provider_states_the_time(hosted) -> Non
     assert "code" in relying_party.response(await come_back(hosted, await hosted.leave(prompt="login")))
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_time_of_userinfo_is_no_statement(hosted) -> None:
     """Userinfo is not signed, and describes the user rather than the authentication."""
     hosted.fake.userinfo["auth_time"] = now(hosted) - HOUR
@@ -102,6 +108,7 @@ async def test_time_of_userinfo_is_no_statement(hosted) -> None:
     assert (await id_token(hosted, answer))["auth_time"] == now(hosted)
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_time_of_the_provider_survives_the_second_factor(hosted, clock) -> None:
     user_id = (await hosted.claims(await hosted.walk()))["sub"]
     methods = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
@@ -114,6 +121,7 @@ async def test_time_of_the_provider_survives_the_second_factor(hosted, clock) ->
     assert (await id_token(hosted, answer))["auth_time"] == upstream
 
 
+@pytest.mark.requirement("core-11-54")
 async def test_api_login_has_the_time_of_the_provider(federated, fake) -> None:
     upstream = fake.clock.now() // 1000 - HOUR
     fake.id_claims = fake.claims(auth_time=upstream)

@@ -13,7 +13,7 @@ from identity.domain.clients import redirect_uris
 from identity.domain.objects.external_identifiers import Lifetimes
 from identity.domain.providers import identity_providers as provider_rules
 from identity.errors import Invalid
-from identity.ids import TenantId, new_secret
+from identity.ids import TenantId
 from identity.operations.objects import event_logs
 from identity.operations.providers import openid_connect
 from identity.services import Services
@@ -23,8 +23,7 @@ CALLBACK_PATH: Final = "/oauth2/logout/callback"
 
 _MAXIMUM_HINT: Final = 4_096
 """The longest ID token that is sent in a URL."""
-_ANY_BROWSER: Final = ""
-"""A state names a URL of the tenant's own, so that any browser may continue there."""
+_KIND: Final = "providerLogout"
 
 
 async def start(
@@ -46,9 +45,9 @@ async def start(
     if not isinstance(url, str) or "#" in url or not url.isascii() or not provider_rules.is_web_url(url):
         await _log(services, call, tenant, provider, "it has no usable end_session_endpoint")
         return None
-    state, ttl_seconds = new_secret(), Lifetimes.of(tenant).login_intent_seconds
-    await services.sessions.provider_logouts.issue(
-        TenantId(tenant["id"]), state, _ANY_BROWSER, {"target": target}, ttl_seconds
+    ttl_seconds = Lifetimes.of(tenant).login_intent_seconds
+    state = await services.tokens.one_time_tokens.issue(
+        TenantId(tenant["id"]), _KIND, provider["id"], {"target": target}, ttl_seconds
     )
     parameters = {
         "client_id": oauth2["client_id"],
@@ -62,11 +61,14 @@ async def start(
 
 
 async def complete(services: Services, state: str | None) -> str | None:
-    """Consume the state of a return, and return the URL to continue at; None for an unknown one."""
+    """Consume the state of a return, and return the URL to continue at; None for an unknown one.
+
+    The state is not bound to the browser: it leads to a URL of the tenant only, and grants nothing.
+    """
     if not state:
         return None
-    found = await services.sessions.provider_logouts.consume_across_tenants(state, _ANY_BROWSER)
-    return None if found is None else str(found[1]["target"])
+    found = await services.tokens.one_time_tokens.consume(None, _KIND, state)
+    return None if found is None else str(found.document["target"])
 
 
 async def _log(services: Services, call: Call, tenant: Document, provider: Document, reason: str) -> None:
