@@ -26,6 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check coverage fuzz clients screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
+.PHONY: help run test check coverage fuzz clients keycloak screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generat
 
 clients: debian-test $(VENV)/.installed-test  ## generate a client of the whole API, compile and use it
 	@ALL_CLIENTS=1 $(PYTHON) -m pytest -q tests/clients/test_generated_clients.py
+
+keycloak: debian-test $(VENV)/.installed-test  ## log in through Keycloak, which Maven downloads, as the identity provider
+	@KEYCLOAK=1 $(PYTHON) -m pytest -q tests/federation/test_keycloak.py
 
 screenshots: debian-test $(VENV)/.installed-test  ## write screenshots of all pages to build/screenshots
 	@mkdir -p build/screenshots
