@@ -22,7 +22,10 @@ from identity.outbound.http import HttpClient, OutboundError, Request, Response
 CACHE_SECONDS: Final = 3600
 """How long a cached key set is used."""
 REFETCH_SECONDS: Final = 60
-"""The minimum interval between fetches because of a key id that the cached set lacks."""
+"""The minimum interval between two fetches because of a key id that the cached set lacks.
+
+The first one follows at once, however young the set is, so that a new key of a client works at its first use.
+"""
 FETCHES_PER_TENANT: Final = 4
 """The maximum number of concurrent fetches of a tenant; more fail at once."""
 _FAILURE_CACHE_SECONDS: Final = 10
@@ -40,10 +43,14 @@ class ClientKeysError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-    """The cache entry of a URL: the key set, if any, and the result of the last attempt."""
+    """The cache entry of a URL: the key set, if any, and the result of the last attempt.
+
+    `renewed` is when the set was last fetched because it lacked a key.
+    """
 
     tried: Instant
     fetched: Instant
+    renewed: Instant
     jwks: Document | None = None
     failure: str = ""
 
@@ -63,13 +70,13 @@ class ClientKeyFetcher:
     async def get(self, tenant_id: TenantId, url: str, now: Instant, *, refetch: bool = False) -> Document:
         """The key set of a client of this tenant. Raises ClientKeysError.
 
-        With `refetch`, because the cached set lacks a key, it is fetched again after `REFETCH_SECONDS`. While it is
+        With `refetch`, because the cached set lacks a key, it is fetched again, once in `REFETCH_SECONDS`. While it is
         cached, every call returns the same object.
         """
         key = (tenant_id, url)
         entry = self._entries.get(key)
         if entry is None or _is_due(entry, now, refetch=refetch):
-            entry = await asyncio.shield(self._start_fetch(key, now))
+            entry = await asyncio.shield(self._start_fetch(key, now, renews=refetch))
         else:
             self._entries.move_to_end(key)
         if entry.jwks is None:
@@ -83,25 +90,26 @@ class ClientKeyFetcher:
         await asyncio.gather(*self._fetches.values(), return_exceptions=True)
         await self._http.close()
 
-    def _start_fetch(self, key: _CacheKey, now: Instant) -> asyncio.Task[_Entry]:
+    def _start_fetch(self, key: _CacheKey, now: Instant, *, renews: bool) -> asyncio.Task[_Entry]:
         """The pending fetch, or a new one. Raises ClientKeysError when the tenant has too many."""
         if key not in self._fetches:
             if sum(tenant_id == key[0] for tenant_id, _ in self._fetches) >= FETCHES_PER_TENANT:
                 raise ClientKeysError("too many key sets of this tenant are being fetched")
-            fetch = asyncio.create_task(self._fetch(key, now))
+            fetch = asyncio.create_task(self._fetch(key, now, renews=renews))
             self._fetches[key] = fetch
             fetch.add_done_callback(lambda _: self._fetches.pop(key, None))
         return self._fetches[key]
 
-    async def _fetch(self, key: _CacheKey, now: Instant) -> _Entry:
+    async def _fetch(self, key: _CacheKey, now: Instant, *, renews: bool) -> _Entry:
         """Fetch and cache a key set. After a failure, a fresh cached set stays in use."""
         cached = self._entries.get(key)
+        renewed = now if renews else Instant(0) if cached is None else cached.renewed
         try:
-            entry = _Entry(tried=now, fetched=now, jwks=await self._request(key[1]))
+            entry = _Entry(tried=now, fetched=now, renewed=renewed, jwks=await self._request(key[1]))
         except ClientKeysError as error:
-            entry = _Entry(tried=now, fetched=now, failure=str(error))
+            entry = _Entry(tried=now, fetched=now, renewed=renewed, failure=str(error))
             if cached is not None and cached.jwks is not None and _is_fresh(cached, now):
-                entry = dataclasses.replace(cached, tried=now)
+                entry = dataclasses.replace(cached, tried=now, renewed=renewed)
         self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > _MAX_ENTRIES:
@@ -137,7 +145,7 @@ def _is_fresh(entry: _Entry, now: Instant) -> bool:
 def _is_due(entry: _Entry, now: Instant, *, refetch: bool) -> bool:
     if entry.jwks is None:
         return later(entry.tried, seconds=_FAILURE_CACHE_SECONDS) <= now
-    return not _is_fresh(entry, now) or (refetch and later(entry.tried, seconds=REFETCH_SECONDS) <= now)
+    return not _is_fresh(entry, now) or (refetch and later(entry.renewed, seconds=REFETCH_SECONDS) <= now)
 
 
 def _parse(response: Response) -> Document:

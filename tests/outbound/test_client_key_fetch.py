@@ -60,9 +60,9 @@ async def test_key_set_is_cached_for_an_hour_as_the_same_object(web, published):
     assert len(web.asked) == 2
 
 
-async def test_missing_key_is_refetched_once_a_minute(web, published):
+async def test_missing_key_is_refetched_at_once_and_then_once_a_minute(web, published):
     await published.get(ONE, URL, NOW)
-    for seconds, asked in ((0, 1), (59, 1), (60, 2), (119, 2), (120, 3)):
+    for seconds, asked in ((0, 2), (59, 2), (60, 3), (119, 3), (120, 4)):
         await published.get(ONE, URL, after(seconds), refetch=True)
         assert len(web.asked) == asked, seconds
 

@@ -186,3 +186,19 @@ async def test_secret_is_not_stored(redis: Any) -> None:
     keys = [key async for key in redis.client.scan_iter("*")]
     assert keys
     assert not [key for key in keys if secret in key]
+
+
+async def test_session_keeps_its_start_and_what_a_logout_at_the_provider_needs(sessions):
+    session = a_session()
+    document = {"providerId": "a", "idToken": "the-id-token"}
+    sealed = sessions.seal_provider_session(session.session_id, document)
+    session = dataclasses.replace(session, start_instant=Instant(1_700_000_999_999), provider_session=sealed)
+    tenant, secret = TenantId(new_id()), new_secret()
+    await sessions.create(tenant, secret, session, 60)
+    found = await sessions.find(tenant, secret)
+    assert found == session
+    assert sessions.open_provider_session(found) == document
+    assert "the-id-token" not in sealed
+    assert sessions.open_provider_session(dataclasses.replace(found, session_id=new_id())) is None
+    assert sessions.open_provider_session(a_session()) is None
+    assert await sessions.find(TenantId(new_id()), secret) is None, "another tenant"

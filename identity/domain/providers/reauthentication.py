@@ -58,17 +58,20 @@ def required(
     return Reauthentication(later(now, seconds=-seconds - LEEWAY_SECONDS), requires_auth_time)
 
 
-def parameters(provider: Mapping[str, Any], oauth2: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that request a reauthentication, and the configured `prompt`."""
-    prompts = str(oauth2.get("prompt", "")).split()
-    row, found = PROVIDERS.get(provider["type"]), {}
-    if forwards_prompt(provider) and (seconds := _maximum_age(given)) is not None:
-        if row is not None:
-            return dict(row.reauthentication) if seconds == 0 else {}
-        if seconds == 0 and "login" not in prompts:
-            prompts.append("login")
-        if "max_age" in given:
-            found["max_age"] = given["max_age"]
+def parameters(
+    provider: Mapping[str, Any], oauth2: Mapping[str, Any], given: Mapping[str, Any], *, has_id_token: bool
+) -> dict[str, str]:
+    """Return the parameters that request a reauthentication, and the configured `prompt`.
+
+    Those of OpenID Connect are for its providers only: OAuth 2.0 does not define them.
+    """
+    row, prompts, found = PROVIDERS.get(provider["type"]), str(oauth2.get("prompt", "")).split(), {}
+    seconds = _maximum_age(given) if forwards_prompt(provider) else None
+    if row is not None:
+        return dict(row.reauthentication) if seconds == 0 else {}
+    if seconds is not None and has_id_token:
+        prompts += ["login"] if seconds == 0 and "login" not in prompts else []
+        found = {"max_age": given["max_age"]} if "max_age" in given else {}
     return {**found, **({"prompt": " ".join(prompts)} if prompts else {})}
 
 

@@ -171,7 +171,7 @@ async def _oauth2_request(
         }
     hint = login_id if row is None or row.login_hint else ""
     parameters = _parameters(endpoints, state_data, state, hint, prefers_form=bool(provider.get("postRequest")))
-    parameters |= reauthentication.parameters(provider, oauth2, state_data["given"])
+    parameters |= reauthentication.parameters(provider, oauth2, state_data["given"], has_id_token=has_id_token)
     return _AuthorizationRequest(url, {**parameters, **({} if row is None else row.parameters)}, state)
 
 
@@ -182,7 +182,8 @@ async def _oauth1_request(
     oauth2 = provider_rules.effective_oauth2(provider, client.client_id)
     token, secret = await oauth1.request_token(services, call, oauth2, state_data["redirectUri"])
     state_data["tokenSecret"] = secret
-    parameters = {"oauth_token": token, **reauthentication.parameters(provider, oauth2, state_data["given"])}
+    parameters = {"oauth_token": token}
+    parameters |= reauthentication.parameters(provider, oauth2, state_data["given"], has_id_token=False)
     return _AuthorizationRequest(oauth2["authorization_endpoint"], parameters, token)
 
 
