@@ -209,10 +209,11 @@ class _DocumentCache:
 
         Raises FederationError, also a cached one.
         """
-        async with self._locks.setdefault(url, asyncio.Lock()):
-            cached = self._cached(url, now, max_age_seconds)
-            if cached is None:
-                cached = await self._load(url, now, load)
+        cached = self._cached(url, now, max_age_seconds)
+        # A document that is known is not held up by a renewal.
+        if cached is None:
+            async with self._locks.setdefault(url, asyncio.Lock()):
+                cached = self._cached(url, now, max_age_seconds) or await self._load(url, now, load)
         if isinstance(cached, FederationError):
             raise FederationError(str(cached)) from cached
         return cached

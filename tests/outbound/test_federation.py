@@ -80,6 +80,23 @@ async def test_callers_that_lack_the_same_key_share_the_renewal(client, receiver
     assert found[0] is not known
 
 
+async def test_known_keys_are_returned_while_a_provider_does_not_answer_a_renewal(client, receiver):
+    known = await client.keys(receiver.url, Instant(NOW))
+    behaviour, blocked, arrived = receiver.behaviour, asyncio.Event(), asyncio.Event()
+
+    async def wait(request, writer):
+        arrived.set()
+        await blocked.wait()
+        await behaviour(request, writer)
+
+    receiver.behaviour = wait
+    renewal = asyncio.create_task(client.keys(receiver.url, after(1), lacking=known, kid="a"))
+    await arrived.wait()
+    assert await client.keys(receiver.url, after(1)) is known
+    blocked.set()
+    assert await renewal is not known
+
+
 @pytest.fixture
 def small_cache(monkeypatch):
     monkeypatch.setattr(federation, "_MAX_CACHE_ENTRIES", 3)
