@@ -364,6 +364,7 @@ async def test_configured_algorithm_excludes_others(federated, fake) -> None:
     await federated.change(oauth2={"id_token_signed_response_alg": "RS256"})
     fake.id_claims = fake.claims()
     assert await is_refused(federated)
+    assert fake.requests_to("/jwks") == [], "a token with another algorithm causes no request"
     fake.key = await make_key("RS256")
     await federated.logged_in()
 
