@@ -25,8 +25,7 @@ UPGRADE       ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage fuzz clients screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
-.PHONY: help run test check coverage fuzz clients keycloak screenshots bench chaos docs site tutorials dist image release format clean debian-run debian-test debian-bench
+.PHONY: help run test check coverage fuzz clients keycloak screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

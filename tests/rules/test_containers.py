@@ -384,7 +384,3 @@ def test_nginx_forwards_no_certificate_of_a_client_that_proved_none(path):
     for server in proxying:
         (value,) = re.findall(r'proxy_set_header Client-Cert ("".*|\$ssl_client_escaped_cert);', server)
         assert value == '""' or "ssl_verify_client" in server
-
-
-def test_chart_trusts_no_network_by_default():
-    assert yaml.safe_load(VALUES)["config"]["server"]["trusted_proxies"] == []
