@@ -91,25 +91,27 @@ async def test_attack_12_form_post_escapes_what_it_carries(rp, browser):
 
 
 @pytest.mark.requirement("attack-14")
-async def test_login_pages_name_only_our_origin_and_that_of_the_redirect_uri(rp, browser):
+async def test_login_pages_let_redirect_uris_redirect_on_to_https_only(rp, browser):
     shown = await rp.authorize(browser)
-    pages = [shown, await rp.submit(browser, shown, password="wrong")]
-    await rp.configure(authorizedRedirectURLs=["https://app.example.com/callback", "com.example.app:/callback"])
-    for answer in pages:
-        assert directives(answer)["form-action"] == "'self' https://app.example.com"
-    native = await rp.authorize(browser, redirect_uri="com.example.app:/callback")
-    assert directives(native)["form-action"] == "'self' com.example.app:"
+    for answer in (shown, await rp.submit(browser, shown, password="wrong")):
+        assert directives(answer)["form-action"] == "'self' https://app.example.com https:"
 
 
 @pytest.mark.requirement("attack-14")
-async def test_configured_sources_are_added_to_form_action(build):
+async def test_login_pages_name_only_our_origin_and_that_of_the_redirect_uri_if_configured(build):
     async with (
-        build(server__form_action_sources='["https://www.example.com", "https:"]') as service,
+        build(server__form_action_sources="[]") as service,
         checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as api,
         plain_http.client(service.base_url) as browser,
     ):
-        shown = await (await relying_party.make(api)).authorize(browser)
-    assert directives(shown)["form-action"] == "'self' https://app.example.com https://www.example.com https:"
+        rp = await relying_party.make(api)
+        await rp.configure(authorizedRedirectURLs=["https://app.example.com/callback", "com.example.app:/callback"])
+        shown = await rp.authorize(browser)
+        native = await rp.authorize(browser, redirect_uri="com.example.app:/callback")
+        refused = await rp.submit(browser, shown, password="wrong")
+    for answer in (shown, refused):
+        assert directives(answer)["form-action"] == "'self' https://app.example.com"
+    assert directives(native)["form-action"] == "'self' com.example.app:"
 
 
 @pytest.mark.requirement("attack-19")
