@@ -28,6 +28,7 @@ from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi import checks
 
 from tests import openapi
+from tests.fuzz.known_values import KnownValues
 
 Document = dict[str, Any]
 
@@ -42,10 +43,8 @@ ALLOWED_FAILURES = {503, 504, 512}
 
 _EACH = 8
 _MEMBERS = 5
-_MAXIMUM_KEPT = 40
 _IN_REQUESTS = re.compile(r"(Input|Patch|Request|Form)$")
 _VALUES = {"const", "default", "enum", "required"}
-_TOKENS = {"access_token", "id_token", "refresh_token"}
 _CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 
 
@@ -92,7 +91,7 @@ class Fuzzer:
         self._protected = protected
         self._session = requests.Session()
         self._session.trust_env = False
-        self._known: dict[str, list[str]] = collections.defaultdict(list)
+        self.known = KnownValues()
         self.report = Report(seed)
 
     def run(self, document: Document, count: int, check_event: Judge) -> None:
@@ -153,52 +152,28 @@ class Fuzzer:
         if problem is not None:
             self._fail(case, f"{answer.status_code}: {problem}")
 
-    def know(self, name: str, *values: Any) -> None:
-        """Put these values in, now and then, where a member or a parameter has this name."""
-        self._known[name] += values
-
-    def known(self) -> dict[str, str]:
-        """One value of each name."""
-        return {name: values[0] for name, values in self._known.items()}
-
-    def remember(self, answer: Any) -> None:
-        """Put the ids and tokens of this answer in where they belong."""
-        self._remember(answer, "")
-
     def _headers(self, case: schemathesis.Case, rng: random.Random) -> dict[str, str]:
         """The credentials win over what was made up, and so does the tenant, nearly always."""
         made_up = {"authorization", "cookie"} | ({"x-fusionauth-tenantid"} if rng.random() < 0.95 else set())
         for name in list(case.headers or {}):
             if name.lower() in made_up:
                 del case.headers[name]
-        if case.path.endswith("/oauth2/userinfo") and self._known["access_token"]:
-            return {"Authorization": f"Bearer {self._known['access_token'][-1]}"}
+        if case.path.endswith("/oauth2/userinfo") and self.known.of("access_token"):
+            return {"Authorization": f"Bearer {self.known.of('access_token')[-1]}"}
         given = {name.lower() for name in case.headers or {}}
         return {name: value for name, value in self._headers_for(case.path).items() if name.lower() not in given}
 
     def _put_in_known(self, case: schemathesis.Case, rng: random.Random) -> None:
         for name in case.path_parameters or {}:
-            if self._known[name] and rng.random() < 0.8:
-                case.path_parameters[name] = rng.choice(self._known[name])
+            if self.known.of(name) and rng.random() < 0.8:
+                case.path_parameters[name] = rng.choice(self.known.of(name))
         for name in case.query or {}:
-            if self._known[name] and rng.random() < 0.5:
-                case.query[name] = rng.choice(self._known[name])
+            if self.known.of(name) and rng.random() < 0.5:
+                case.query[name] = rng.choice(self.known.of(name))
         if isinstance(case.body, dict | list):
             # The body may be an example of the document, which other tests use as well.
             case.body = copy.deepcopy(case.body)
-            self._walk(case.body, rng)
-
-    def _walk(self, node: Any, rng: random.Random) -> None:
-        if isinstance(node, list):
-            for item in node:
-                self._walk(item, rng)
-        elif isinstance(node, dict):
-            for name, value in node.items():
-                known = self._known.get(name) or self._known.get(name.removesuffix("s"))
-                if known and rng.random() < 0.5:
-                    node[name] = [rng.choice(known)] if name.endswith("s") else rng.choice(known)
-                else:
-                    self._walk(value, rng)
+            self.known.fill(case.body, rng)
 
     def _touches_protected(self, case: schemathesis.Case) -> bool:
         where = urllib.parse.unquote(case.formatted_path).lower()
@@ -212,26 +187,7 @@ class Fuzzer:
         if answer.status_code < 300:
             self.report.well[label] += 1
             if answer.headers.get("content-type", [""])[0].startswith("application/json"):
-                self._remember(answer.json(), "")
-
-    def _remember(self, node: Any, name: str) -> None:
-        """Keep the ids of an answer under the names that paths and bodies have for them."""
-        if isinstance(node, list):
-            for item in node[:5]:
-                self._remember(item, name.removesuffix("s"))
-        elif isinstance(node, dict):
-            for key, value in list(node.items())[:200]:
-                if isinstance(value, str) and (key in {"id", *_TOKENS} or key.endswith("Id")):
-                    self._keep(f"{name}Id" if key == "id" else key, value)
-                else:
-                    self._remember(value, key)
-
-    def _keep(self, name: str, value: str) -> None:
-        """The first stay, which the test made; of the others the latest."""
-        kept = self._known[name]
-        if value not in kept:
-            kept.append(value)
-            del kept[10:-_MAXIMUM_KEPT]
+                self.known.remember(answer.json())
 
     def _fail(self, case: schemathesis.Case, problem: str) -> None:
         """One failure of each kind, with what repeats it."""

@@ -78,34 +78,34 @@ _OBJECTS: list[tuple[str, dict[str, Any]]] = [
 async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
     """Create the objects, and register them with the fuzzer."""
     for name, values in VALUES.items():
-        fuzzer.know(name, *values)
+        fuzzer.known.add(name, *values)
     made = await _made(api, "/api/application", {"application": _APPLICATION})
-    fuzzer.remember(made)
+    fuzzer.known.remember(made)
     oauth = made["application"]["oauthConfiguration"]
-    fuzzer.know("client_id", oauth["clientId"])
-    fuzzer.know("client_secret", oauth["clientSecret"])
+    fuzzer.known.add("client_id", oauth["clientId"])
+    fuzzer.known.add("client_secret", oauth["clientSecret"])
     for path, wanted in _OBJECTS:
-        fuzzer.remember(await _made(api, path, wanted))
-    await _configure_tenant(api, fuzzer.known()["emailTemplateId"], fuzzer.known()["messengerId"])
-    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": fuzzer.known()["emailTemplateId"]}
+        fuzzer.known.remember(await _made(api, path, wanted))
+    await _configure_tenant(api, fuzzer.known.first()["emailTemplateId"], fuzzer.known.first()["messengerId"])
+    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": fuzzer.known.first()["emailTemplateId"]}
     await _made(api, f"/api/application/{made['application']['id']}", {"application": verifying}, "PATCH")
     user = {"username": "fuzz", "email": "fuzz@example.com", "password": PASSWORD, "birthDate": "1980-01-01"}
     registration = {"applicationId": made["application"]["id"], "roles": ["fuzz"]}
     registered = await _made(api, "/api/user/registration", {"user": user, "registration": registration})
-    fuzzer.remember(registered)
+    fuzzer.known.remember(registered)
     # The latest are dropped for later ones, the first stay: what stands on the user has to be known before the run.
     await _plant_dependents(api, fuzzer, made["application"]["id"])
     await _plant_about_users(api, fuzzer)
     await _plant_open_ids(api, fuzzer)
-    fuzzer.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
+    fuzzer.known.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
     form = {"grant_type": "password", "username": "fuzz", "password": PASSWORD, "scope": "openid offline_access"}
     credentials = httpx.BasicAuth(oauth["clientId"], oauth["clientSecret"])
     tokens = (await api.post("/oauth2/token", data=form, auth=credentials)).json()
-    fuzzer.remember(tokens)
-    fuzzer.know("token", tokens["access_token"], tokens["refresh_token"])
+    fuzzer.known.remember(tokens)
+    fuzzer.known.add("token", tokens["access_token"], tokens["refresh_token"])
     device = (await api.post("/oauth2/device_authorize", data={"scope": "openid"}, auth=credentials)).json()
-    fuzzer.know("device_code", device["device_code"])
-    fuzzer.know("user_code", device["user_code"])
+    fuzzer.known.add("device_code", device["device_code"])
+    fuzzer.known.add("user_code", device["user_code"])
     await _learn_logs(api, fuzzer)
 
 
@@ -136,7 +136,7 @@ async def _configure_tenant(api: httpx.AsyncClient, template_id: str, messenger_
 
 async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
     """What users did, were given, said and belong to."""
-    known = fuzzer.known()
+    known = fuzzer.known.first()
     user_id = known["userId"]
     action = {"actioneeUserId": user_id, "actionerUserId": user_id, "userActionId": known["userActionId"]}
     consent = {"consentId": known["consentId"], "userId": user_id, "giverUserId": user_id}
@@ -147,44 +147,44 @@ async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
         ("/api/user/family", {"familyMember": {"userId": user_id}}),
     ]
     for path, wanted in objects:
-        fuzzer.remember(await _made(api, path, wanted))
-    fuzzer.know("actioneeUserId", user_id)
-    fuzzer.know("actionerUserId", user_id)
-    fuzzer.know("commenterId", user_id)
-    fuzzer.know("giverUserId", user_id)
+        fuzzer.known.remember(await _made(api, path, wanted))
+    fuzzer.known.add("actioneeUserId", user_id)
+    fuzzer.known.add("actionerUserId", user_id)
+    fuzzer.known.add("commenterId", user_id)
+    fuzzer.known.add("giverUserId", user_id)
 
 
 async def _plant_open_ids(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
     """One unused id of each kind, of a separate user where using it would revoke others."""
-    known = fuzzer.known()
+    known = fuzzer.known.first()
     forgot = {"loginId": "fuzz@example.com", "sendForgotPasswordEmail": False}
-    fuzzer.remember(await _made(api, "/api/user/forgot-password", forgot))
+    fuzzer.known.remember(await _made(api, "/api/user/forgot-password", forgot))
     started = await _made(
         api, "/api/passwordless/start", {"applicationId": known["applicationId"], "loginId": "fuzz@example.com"}
     )
-    fuzzer.know("code", started["code"])
+    fuzzer.known.add("code", started["code"])
     query = {"email": "fuzz@example.com", "applicationId": known["applicationId"]}
     for subject in ("email", "registration"):
         answer = await api.put(f"/api/user/verify-{subject}", params=query)
         assert answer.status_code == 200, answer.text
-        fuzzer.remember(answer.json())
+        fuzzer.known.remember(answer.json())
     person = {"username": "fuzz-two-factor", "email": "fuzz-two-factor@example.com", "password": PASSWORD}
     person_id = (await _made(api, "/api/user", {"user": person}))["user"]["id"]
     method = two_factor.authenticator(code=two_factor.code(SystemClock().now()))
     await _made(api, f"/api/user/two-factor/{person_id}", method)
-    fuzzer.remember(await _made(api, "/api/two-factor/start", {"userId": person_id, "state": {}}))
-    fuzzer.know("secret", two_factor.SECRET)
+    fuzzer.known.remember(await _made(api, "/api/two-factor/start", {"userId": person_id, "state": {}}))
+    fuzzer.known.add("secret", two_factor.SECRET)
     login = {"loginId": "fuzz", "password": PASSWORD, "applicationId": known["applicationId"]}
     tokens = await _made(api, "/api/login", login)
-    fuzzer.remember(tokens)
-    fuzzer.know("tokenId", tokens["refreshTokenId"])
-    fuzzer.know("pendingIdPLinkId", new_id())
+    fuzzer.known.remember(tokens)
+    fuzzer.known.add("tokenId", tokens["refreshTokenId"])
+    fuzzer.known.add("pendingIdPLinkId", new_id())
 
 
 async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
     """The numbers of log rows, and the events and attempts of the webhook."""
-    fuzzer.know("auditLogId", "1")
-    fuzzer.know("eventLogId", "1")
+    fuzzer.known.add("auditLogId", "1")
+    fuzzer.known.add("eventLogId", "1")
     events: list[dict[str, Any]] = []
 
     async def is_attempted() -> bool:
@@ -196,13 +196,13 @@ async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
         return bool(events)
 
     await until(is_attempted)
-    fuzzer.know("webhookEventLogId", events[0]["id"])
-    fuzzer.know("webhookAttemptLogId", events[0]["attempts"][0]["id"])
+    fuzzer.known.add("webhookEventLogId", events[0]["id"])
+    fuzzer.known.add("webhookAttemptLogId", events[0]["attempts"][0]["id"])
 
 
 async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_id: str) -> None:
     """Objects that stand on others."""
-    known = fuzzer.known()
+    known = fuzzer.known.first()
     provider = {
         "type": "OpenIDConnect",
         "name": "fuzz",
@@ -222,6 +222,6 @@ async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_
         ("/api/system/audit-log", {"auditLog": {"insertUser": "fuzz", "message": "fuzz"}}),
     ]
     for path, wanted in objects:
-        fuzzer.remember(await _made(api, path, wanted))
+        fuzzer.known.remember(await _made(api, path, wanted))
     members = await _made(api, "/api/group/member", {"members": {known["groupId"]: [{"userId": known["userId"]}]}})
-    fuzzer.know("memberId", members["members"][known["groupId"]][0]["id"])
+    fuzzer.known.add("memberId", members["members"][known["groupId"]][0]["id"])
