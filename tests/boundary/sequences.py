@@ -1,0 +1,216 @@
+"""Random sequences of calls of a lesser caller, and the rule that they must not break.
+
+No caller ends with more authority than it began with: after each sequence and the takeover recipes the administrators
+hold what they held before, but for changes that the caller had the authority for.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from identity import permissions
+from tests.boundary import attacks, callers, calls, snapshots, takeovers
+from tests.boundary.attacks import Target
+from tests.boundary.callers import Caller, Callers
+from tests.boundary.forms import Forms
+from tests.boundary.snapshots import Snapshot
+from tests.boundary.takeovers import Attempt
+from tests.boundary.victims import Held, State, covers
+from tests.boundary.world import World
+from tests.fuzz.known_values import KnownValues
+
+_STEPS: Final = 4
+_DRAWS: Final = 5
+"""How often a step is drawn until the service accepts its call."""
+_MAXIMUM_LOOT: Final = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step of a sequence: its seed decides about its calls."""
+
+    seed: str
+
+
+@dataclasses.dataclass
+class Report:
+    """What a run did, by caller, and what it found."""
+
+    seed: int
+    sequences: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    calls: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    accepted: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    steps: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    accepted_steps: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    labels: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    accepted_labels: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.sequences.total()} sequences, {self.calls.total()} calls,"
+                 f" {self.accepted.total()} accepted, {len(self.accepted_labels)} of {len(self.labels)} kinds accepted"]  # fmt: skip
+        for name in callers.NAMES:
+            lines.append(
+                f"{name}: {self.sequences[name]} sequences, {self.calls[name]} calls,"
+                f" {_share(self.accepted[name], self.calls[name])} accepted,"
+                f" {_share(self.accepted_steps[name], self.steps[name])} of the steps"
+            )
+        return "\n".join(lines + [f"FAILED {failure}" for failure in self.failures])
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "none"
+
+
+@dataclasses.dataclass
+class Run:
+    """One run over the callers."""
+
+    world: World
+    callers: Callers
+    snapshot: Snapshot
+    report: Report
+    forms: Forms = dataclasses.field(default_factory=Forms)
+
+    async def run(self, count: int, *, maximum_failures: int = 10) -> None:
+        """Run so many sequences, in turn for each caller."""
+        for number in range(count):
+            rng = random.Random(f"{self.report.seed} {number}")
+            name = callers.NAMES[number % len(callers.NAMES)]
+            steps = [Step(f"{self.report.seed} {number} {index}") for index in range(rng.randint(1, _STEPS))]
+            if problems := await self._try(name, rng.random(), steps, counted=True):
+                await self._report(name, number, steps, problems)
+            if len(self.report.failures) >= maximum_failures:
+                return
+
+    async def _report(self, name: str, number: int, steps: list[Step], problems: list[str]) -> None:
+        """Report a violation with the shortest sequence that shows it."""
+        chance = random.Random(f"{self.report.seed} {number}")
+        chance.randint(1, _STEPS)
+        choice = chance.random()
+        shortest = await self._shrink(name, choice, steps)
+        log: list[str] = []
+        again = await self._try(name, choice, shortest, log=log)
+        failure = "\n    ".join([f"sequence {number} of {name}: {'; '.join(again or problems)}", *log])
+        self.report.failures.append(failure)
+        print(f"FAILED {failure}", flush=True)
+
+    async def _shrink(self, name: str, choice: float, steps: list[Step]) -> list[Step]:
+        """Return the steps without those that the violation does not need."""
+        for step in list(steps):
+            fewer = [other for other in steps if other is not step]
+            if await self._try(name, choice, fewer):
+                steps = fewer
+        return steps
+
+    async def _try(
+        self, name: str, choice: float, steps: Sequence[Step], *, counted: bool = False, log: list[str] | None = None
+    ) -> list[str]:
+        """Run a sequence and the recipes from the same state as every other; return what broke the rule."""
+        rng = random.Random(choice)
+        caller = await self.callers.get(name, rng, sorted(permissions.ENDPOINTS))
+        report = self.report if counted else Report(0)
+        report.sequences[name] += 1
+        before = await self.world.victims.state()
+        known, loot, log = self.world.known.copy(), [], [] if log is None else log
+        keys = await snapshots.count_keys(self.world)
+        for step in steps:
+            await self._step(caller, random.Random(step.seed), known, report, loot, log)
+        problems = await self._violations(caller, before, keys)
+        attempt = Attempt(self.world, caller.anonymous, "\n".join(loot))
+        problems += await attempt.run()
+        problems += await self._violations(caller, before, keys)
+        problems += await self._try_stolen(attempt)
+        await self.snapshot.restore(self.world)
+        return list(dict.fromkeys(problems))
+
+    async def _try_stolen(self, attempt: Attempt) -> list[str]:
+        attempt.problems.clear()
+        for recipe in takeovers.OF_STOLEN_CREDENTIALS:
+            attempt.http.cookies.clear()
+            await recipe(attempt)
+        attempt.http.cookies.clear()
+        return attempt.problems
+
+    async def _step(
+        self, caller: Caller, rng: random.Random, known: KnownValues, report: Report, loot: list[str], log: list[str]
+    ) -> None:
+        """Draw calls until the service accepts one."""
+        report.steps[caller.name] += 1
+        for _ in range(_DRAWS):
+            label, shown, answer = await self._draw(caller, rng, known)
+            if answer is None:
+                return
+            is_accepted = answer.is_success or (label.startswith("form ") and answer.status_code == 303)
+            report.calls[caller.name] += 1
+            report.labels[label] += 1
+            log.append(f"{answer.status_code} {shown}")
+            loot.append(answer.text[:_MAXIMUM_LOOT] + str(answer.headers.get("Location", "")))
+            if is_accepted:
+                report.accepted[caller.name] += 1
+                report.accepted_labels[label] += 1
+                report.accepted_steps[caller.name] += 1
+                if answer.headers.get("Content-Type", "").startswith("application/json"):
+                    known.remember(answer.json())
+                return
+
+    async def _draw(self, caller: Caller, rng: random.Random, known: KnownValues) -> tuple[str, str, Any]:
+        """Make one call: of a form, of an attack, or of any operation."""
+        if caller.browser is not None and rng.random() < 0.35:
+            submitted = await self.forms.submit(caller, known, rng)
+            if submitted is not None:
+                label, answer = submitted
+                return label, f"{label} {answer.request.content.decode()[:600]}", answer
+        request = self._request(caller, rng, known)
+        if request is None:
+            return "", "", None
+        return request.label, str(request), await request.send(caller.http)
+
+    def _request(self, caller: Caller, rng: random.Random, known: KnownValues) -> calls.Request | None:
+        """Return an attack, or a random call of a random operation."""
+        possible = [attack for attack in attacks.ATTACKS if caller.may_call(attack.path, attack.method)]
+        if possible and rng.random() < 0.5:
+            victim = self.world.victims.users[rng.choice(sorted(self.world.victims.users))]
+            return rng.choice(possible).request(Target(self.world, victim, rng))
+        operation = calls.choose(caller, rng)
+        return None if operation is None else calls.make(operation, caller, known, rng)
+
+    async def _violations(self, caller: Caller, before: State, keys: int) -> list[str]:
+        """Return what changed of the administrators without the authority of the caller."""
+        after, found = await self.world.victims.state(), []
+        for user_id in sorted(before.keys() | after.keys()):
+            old, new = before.get(user_id), after.get(user_id)
+            if old == new:
+                continue
+            if not await self._may_change(caller, user_id, old, new):
+                found.append(f"{self._name_of(user_id)}: {_difference(old, new)}")
+        if await snapshots.count_keys(self.world) != keys:
+            found.append("the number of API keys changed")
+        return found
+
+    async def _may_change(self, caller: Caller, user_id: str, old: Held | None, new: Held | None) -> bool:
+        """Return whether the caller had the authority of an administrator before and after; its own may only shrink."""
+        authority = self.world.victims.authority
+        held = None if old is None else await authority(old.account)
+        gained = None if new is None else await authority(new.account)
+        if user_id == caller.user_id:
+            return covers(held, gained)
+        return covers(caller.authority, held) and covers(caller.authority, gained)
+
+    def _name_of(self, user_id: str) -> str:
+        names = {user["id"]: name for name, user in self.world.victims.users.items()}
+        return names.get(user_id, f"user {user_id}")
+
+
+def _difference(old: Held | None, new: Held | None) -> str:
+    """Return what differs, shortened."""
+    if old is None or new is None:
+        return "became an administrator" if old is None else "is no administrator any more"
+    found = [f"{name} {old.account[name]!r} -> {new.account[name]!r}"[:300] for name in old.account
+             if old.account[name] != new.account[name]]  # fmt: skip
+    parts = ("passkeys", "links", "sessions", "refresh_tokens")
+    return "; ".join(found + [f"{part} changed" for part in parts if getattr(old, part) != getattr(new, part)])

@@ -1,0 +1,144 @@
+"""The administrators of a privileged tenant, and the parts of their state that no lesser caller may change."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import httpx
+
+from identity import app
+from identity.app import ADMINISTRATOR_APPLICATION_ID
+from identity.domain.configuration import administrator_roles
+from identity.domain.configuration.administrator_roles import Authority
+from identity.ids import new_id
+from identity.operations.groups import administrators
+from tests import internals, two_factor
+from tests.api.test_administrators import import_passkey
+from tests.conftest import DEFAULT_TENANT
+from tests.console import administrator
+from tests.fuzz.known_values import KnownValues
+
+Document = dict[str, Any]
+
+ROLES = ("admin", "user-manager", "developer", "auditor", "tenant-admin")
+_PROTECTED = ("active", "email", "expiry", "identities", "memberships", "mobilePhone", "phoneNumber", "registrations",
+              "tenantId", "twoFactor", "uniqueUsername", "username", "verified", "connectorId")  # fmt: skip
+_COUNTED = ("lastLoginInstant", "lastUpdateInstant", "usernameStatus")
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What an administrator holds."""
+
+    account: Document
+    """Addresses, password, factors, roles and memberships."""
+    passkeys: frozenset[str]
+    links: frozenset[str]
+    sessions: frozenset[str]
+    refresh_tokens: frozenset[str]
+
+
+State = dict[str, Held]
+
+
+@dataclasses.dataclass
+class Victims:
+    """An administrator of each role, and one by group."""
+
+    service: app.Service
+    api: httpx.AsyncClient
+    users: dict[str, Document] = dataclasses.field(default_factory=dict)
+    group_id: str = ""
+
+    async def appoint(self, group_id: str) -> None:
+        """Create the administrators; the group grants the role `admin`."""
+        self.group_id = group_id
+        for role in ROLES:
+            if role not in self.users:
+                self.users[role] = await administrator.make(self.api, role)
+        if "by group" not in self.users:
+            user = await administrator.make(self.api)
+            body = {"members": {group_id: [{"userId": user["id"]}]}}
+            answer = await self.api.post("/api/group/member", json=body)
+            assert answer.status_code == 200, answer.text
+            self.users["by group"] = user
+        factor = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
+        protected = self.users["by group"]["id"]
+        answer = await self.api.patch(f"/api/user/{protected}", json=factor)
+        assert answer.status_code == 200, answer.text
+        assert (await import_passkey(self.api, self.users["admin"]["id"])).status_code == 200
+
+    @property
+    def admin(self) -> Document:
+        """The administrator with all permissions."""
+        return self.users["admin"]
+
+    @property
+    def addresses(self) -> set[str]:
+        """The addresses of the administrators with more permissions than any lesser caller."""
+        return {self.users[name]["email"] for name in ("admin", "by group")}
+
+    def add_to(self, known: KnownValues) -> None:
+        """Register the administrators as values of calls, without crowding out the others."""
+        users = [self.users["admin"], self.users["by group"], self.users["auditor"]]
+        own = known.first()["userId"]
+        for name in ("userId", "actioneeUserId", "actionerUserId", "commenterId", "giverUserId"):
+            known.add(name, own, own, *(user["id"] for user in users))
+        for name in ("email", "loginId", "username", "parentEmail", "mobilePhone"):
+            known.add(name, f"{new_id()}@thief.example.com", *(user["email"] for user in users))
+
+    async def state(self) -> State:
+        """Return what each administrator of the tenant holds now, whoever appointed it."""
+        users = internals.store(self.service, "users")
+        where = {"$or": [{"registrations.applicationId": ADMINISTRATOR_APPLICATION_ID},
+                         {"memberships.groupId": self.group_id}, {"_id": {"$in": self.ids}}]}  # fmt: skip
+        found = await users.find_all(DEFAULT_TENANT, where)
+        return {user["id"]: await self._held(user) for user in found}
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the administrators that the world began with."""
+        return [user["id"] for user in self.users.values()]
+
+    async def _held(self, user: Document) -> Held:
+        service, tenant_id, user_id = self.service, DEFAULT_TENANT, user["id"]
+        passkeys = await internals.store(service, "webauthn_credentials").find_of_user(tenant_id, user_id)
+        links = await internals.store(service, "identity_provider_links").find_all(tenant_id, {"userId": user_id})
+        sessions = await internals.store(service, "sso_sessions").find_of_user(tenant_id, user_id)
+        now = internals.now(service)
+        tokens = await internals.store(service, "refresh_tokens").find_of_user(tenant_id, user_id, now)
+        return Held(
+            _account_of(user),
+            frozenset(passkey["id"] for passkey in passkeys),
+            frozenset(link["id"] for link in links),
+            frozenset(session.session_id for session in sessions),
+            frozenset(token["id"] for token in tokens),
+        )
+
+    async def authority(self, account: Document) -> Authority | None:
+        """Return the authority of an account."""
+        return await internals.run(self.service, administrators.authority_of, account)
+
+
+def _account_of(user: Document) -> Document:
+    """Return the members that decide who signs in as a user and what it may do."""
+    account = {name: _without_counters(user.get(name)) for name in _PROTECTED}
+    private = user.get("private", {})
+    return {**account, "password": private.get("password"), "preventions": private.get("preventions")}
+
+
+def _without_counters(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_counters(item) for item in node]
+    if isinstance(node, dict):
+        return {name: _without_counters(value) for name, value in node.items() if name not in _COUNTED}
+    return node
+
+
+def covers(held: Authority | None, wanted: Authority | None) -> bool:
+    """Return whether an authority includes another one; None is that of a person without a role."""
+    return wanted is None or (held is not None and held.covers(wanted))
+
+
+__all__ = ["ROLES", "Held", "State", "Victims", "administrator_roles", "covers"]
