@@ -127,7 +127,7 @@ ATTACKS: Final[list[Attack]] = [
     Attack("PATCH", TENANT, lambda t: {"tenant": {"themeId": t.known("themeId")}}),
     Attack("PATCH", TENANT, lambda t: {"tenant": {"connectorPolicies": [
         {"connectorId": t.world.planted["connectorId"], "domains": ["*"], "migrate": t.rng.random() < 0.5}]}}),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"lambdaConfiguration": {"loginValidationId": t.known("lambdaId")}}}),
+    Attack("PATCH", TENANT, lambda t: {"tenant": {"lambdaConfiguration": {"loginValidationId": t.world.planted["LoginValidation"]}}}),
     Attack("PATCH", TENANT, _tenant(externalIdentifierConfiguration={
         "changePasswordIdGenerator": {"length": 4, "type": "randomDigits"},
         "passwordlessLoginGenerator": {"length": 4, "type": "randomDigits"}})),
@@ -220,7 +220,7 @@ ATTACKS: Final[list[Attack]] = [
     Attack("PATCH", "/api/identity-provider/{identityProviderId}", lambda t: {"identityProvider": {
         "applicationConfiguration": {CONSOLE: {"enabled": True, "createRegistration": True}}}}),
     Attack("PATCH", "/api/identity-provider/{identityProviderId}", lambda t: {"identityProvider": {
-        "lambdaConfiguration": {"reconcileId": t.known("lambdaId")}, "debug": True}}),
+        "lambdaConfiguration": {"reconcileId": t.world.planted["OpenIDReconcile"]}, "debug": True}}),
     Attack("PATCH", "/api/application/{console}", lambda t: {"application": {"registrationConfiguration": {"enabled": True}}}),
     Attack("PATCH", "/api/application/{console}", lambda t: {"application": {"oauthConfiguration": {
         "authorizedRedirectURLs": [REDIRECT_URI]}, "passwordlessConfiguration": {"enabled": True}}}),
@@ -230,11 +230,11 @@ ATTACKS: Final[list[Attack]] = [
     Attack("DELETE", "/api/application/{console}/role", query=lambda _: {"name": "admin"}),
     Attack("POST", "/api/application", lambda t: {"application": {"name": new_id()}, "sourceApplicationId": CONSOLE}),
     Attack("PATCH", APPLICATION, lambda t: {"application": {"universalConfiguration": {"universal": True}}}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"lambdaConfiguration": {"accessTokenPopulateId": t.known("lambdaId")}}}),
+    Attack("PATCH", APPLICATION, lambda t: {"application": {"lambdaConfiguration": {"accessTokenPopulateId": t.world.planted["JWTPopulate"]}}}),
     Attack("PATCH", APPLICATION, lambda t: {"application": {"themeId": t.known("themeId"), "registrationConfiguration": {"enabled": True, "type": "basic"}}}),
     Attack("PATCH", APPLICATION, lambda t: {"application": {"emailConfiguration": {"forgotPasswordEmailTemplateId": t.world.planted["emailTemplateId"]}}}),
     Attack("PATCH", APPLICATION, lambda t: {"application": {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}}),
-    Attack("POST", "/api/key/import", lambda t: {"key": {"name": new_id(), "algorithm": "HS256", "secret": "a secret of the thief, with 32 bytes"}}),
+    Attack("POST", "/api/key/import", lambda t: {"key": {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": "a secret of the thief, with 32 bytes"}}),
     Attack("PUT", "/api/key/{keyId}", lambda t: {"key": {"name": new_id()}}),
     Attack("POST", "/api/entity", lambda t: {"entity": {"name": new_id(), "type": {"id": t.known("entityTypeId")}}}),
     Attack("POST", "/api/entity/{scimServerId}/grant", lambda t: {"grant": {"recipientEntityId": t.world.planted["scimClientId"], "permissions": ["scim:user:update"]}}),

@@ -12,6 +12,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
+from identity.ids import new_id
 from tests import openapi
 from tests.boundary.callers import Caller
 from tests.boundary.world import DEFAULT_TENANT, REDIRECT_URI
@@ -25,6 +26,9 @@ _SPECIAL: Final = ("/api/health", "/api/openapi.json", "/api/system/reindex", "/
 """Operations without a subject of the boundary, or that take long."""
 _KNOWN_SHARE: Final = 0.75
 _MAXIMUM_DEPTH: Final = 4
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_REFUSED: Final = frozenset({"eventInfo", "ipAddress", "nextResults", "orderBy", "query", "sortFields"})
+"""Members whose random values are refused, and yield nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +43,12 @@ class Operation:
     def label(self) -> str:
         """The method and the path."""
         return f"{self.method} {self.path}"
+
+    @property
+    def creates_by_id(self) -> bool:
+        """Whether the last parameter of the path is the id of a new object."""
+        has_updates = {"put", "patch"} & openapi.served()["paths"][self.path].keys()
+        return self.method == "POST" and self.path.endswith("}") and bool(has_updates) and "registration" not in self.path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,15 +96,26 @@ def _callable(caller: Caller) -> list[Operation]:
 def make(operation: Operation, caller: Caller, known: KnownValues, rng: random.Random) -> Request:
     """Return a random call of an operation."""
     path = re.sub(r"\{(\w+)\}", lambda match: str(_value_of(match[1], known, rng)), operation.path)
-    query = {}
-    for parameter in operation.declared.get("parameters", ()):
-        parameter = _resolved(parameter)
-        name = parameter["name"]
-        if parameter["in"] == "query" and (parameter.get("required") or rng.random() < 0.4):
-            values = known.of(name)
-            query[name] = rng.choice(values) if values else _sample(parameter.get("schema", {}), name, known, rng, 0)
+    if operation.creates_by_id:
+        path = path.rpartition("/")[0] + f"/{new_id()}"
     content_type, body = _body(operation, caller, known, rng)
+    query = _query(operation, known, rng, is_alone=body is None)
     return Request(operation.label, operation.method, path, query, body, content_type)
+
+
+def _query(operation: Operation, known: KnownValues, rng: random.Random, *, is_alone: bool) -> Document:
+    """Return the parameters that are required, and some whose names have known values."""
+    query = {}
+    for declared in operation.declared.get("parameters", ()):
+        parameter = _resolved(declared)
+        name, values = parameter["name"], known.of(parameter["name"])
+        if parameter["in"] != "query":
+            continue
+        if values and rng.random() < (0.7 if is_alone else 0.2):
+            query[name] = rng.choice(values)
+        elif parameter.get("required"):
+            query[name] = _sample(parameter.get("schema", {}), name, known, rng, 0)
+    return query
 
 
 def _value_of(name: str, known: KnownValues, rng: random.Random) -> Any:
@@ -114,6 +135,7 @@ def _body(operation: Operation, caller: Caller, known: KnownValues, rng: random.
         body = _sample(schema, "", known, rng, 0)
     else:
         body = copy.deepcopy(_example(media, rng))
+        _refer_to_known(body, "", known, rng)
         known.fill(body, rng, _KNOWN_SHARE)
         if isinstance(body, dict):
             _extend(body, schema, known, rng)
@@ -134,6 +156,32 @@ def _example(media: Document, rng: random.Random) -> Any:
     return found.get("value", found)
 
 
+def _refer_to_known(node: Any, parent: str, known: KnownValues, rng: random.Random) -> None:
+    """Give an example new names, and replace the ids in it, which do not exist."""
+    if isinstance(node, list):
+        for item in node:
+            _refer_to_known(item, parent, known, rng)
+    if not isinstance(node, dict):
+        return
+    for name, value in list(node.items()):
+        if _ID.fullmatch(name):
+            found = known.of("groupId" if parent == "members" else "applicationId")
+            node[rng.choice(found)] = node.pop(name)
+            _refer_to_known(value, "", known, rng)
+        elif name == "clientId":
+            node[name] = new_id()
+        elif name in {"name", "text", "code"} and isinstance(value, str):
+            node[name] = f"boundary {rng.randrange(2**32)}"
+        elif name.endswith("Id") or (name == "id" and parent == "type"):
+            values = known.of("entityTypeId" if name == "id" else name)
+            if values:
+                node[name] = rng.choice(values)
+            else:
+                del node[name]
+        else:
+            _refer_to_known(value, name, known, rng)
+
+
 def _extend(body: Document, schema: Document, known: KnownValues, rng: random.Random) -> None:
     """Add a random member of the object that a body wraps."""
     for name, declared in _properties(schema).items():
@@ -147,8 +195,11 @@ def _extend(body: Document, schema: Document, known: KnownValues, rng: random.Ra
 def _sample(schema: Document, name: str, known: KnownValues, rng: random.Random, depth: int) -> Any:
     """Return a value of a schema: a known one of the name if there is any, and few optional members of objects."""
     schema = _resolved(schema)
+    if name in {"name", "text"} and schema.get("type") == "string":
+        return f"boundary {rng.randrange(2**32)}"
     values = known.of(name)
-    if values and rng.random() < _KNOWN_SHARE and schema.get("type") != "object":
+    of_objects = "properties" in schema or "properties" in _resolved(schema.get("items", {}))
+    if values and rng.random() < _KNOWN_SHARE and not of_objects:
         return [rng.choice(values)] if schema.get("type") == "array" else rng.choice(values)
     for member in ("const", "default"):
         if member in schema and rng.random() < 0.5:
@@ -197,7 +248,8 @@ def _properties(schema: Document) -> Document:
     found = dict(schema.get("properties", {}))
     for part in schema.get("allOf", ()):
         found |= _properties(_resolved(part))
-    return {name: declared for name, declared in found.items() if not _resolved(declared).get("readOnly")}
+    known = {name: declared for name, declared in found.items() if name not in _REFUSED}
+    return {name: declared for name, declared in known.items() if not _resolved(declared).get("readOnly")}
 
 
 def _resolved(node: Document) -> Document:

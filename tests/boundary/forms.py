@@ -97,12 +97,12 @@ async def _submit(
     if not forms:
         return None
     form = rng.choice(forms)
-    data = {name: _changed(name, value, known, rng) for name, value in form["fields"].items()}
+    data = {name: changed(name, value, known, rng) for name, value in form["fields"].items()}
     target = urllib.parse.urljoin(str(shown.url), form["action"] or str(shown.url))
     return await caller.browser.http.post(target, data=data)
 
 
-def _changed(name: str, value: Any, known: KnownValues, rng: random.Random) -> Any:
+def changed(name: str, value: Any, known: KnownValues, rng: random.Random) -> Any:
     """Return the value of a field: now and then an attack."""
     if name == "csrf_token" or rng.random() > _REPLACED_SHARE:
         return value

@@ -13,19 +13,20 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from identity import permissions
-from tests.boundary import attacks, callers, calls, snapshots, takeovers
+from tests.boundary import attacks, callers, calls, flows, snapshots, takeovers
 from tests.boundary.attacks import Target
 from tests.boundary.callers import Caller, Callers
 from tests.boundary.forms import Forms
 from tests.boundary.snapshots import Snapshot
 from tests.boundary.takeovers import Attempt
-from tests.boundary.victims import Held, State, covers
+from tests.boundary.victims import Held, covers
 from tests.boundary.world import World
 from tests.fuzz.known_values import KnownValues
 
 _STEPS: Final = 4
 _DRAWS: Final = 5
 """How often a step is drawn until the service accepts its call."""
+_FLOW_SHARE: Final = 0.8
 _MAXIMUM_LOOT: Final = 20_000
 
 
@@ -115,21 +116,18 @@ class Run:
         caller = await self.callers.get(name, rng, sorted(permissions.ENDPOINTS))
         report = self.report if counted else Report(0)
         report.sequences[name] += 1
-        before = await self.world.victims.state()
         known, loot, log = self.world.known.copy(), [], [] if log is None else log
-        keys = await snapshots.count_keys(self.world)
         for step in steps:
             await self._step(caller, random.Random(step.seed), known, report, loot, log)
-        problems = await self._violations(caller, before, keys)
         attempt = Attempt(self.world, caller.anonymous, "\n".join(loot))
-        problems += await attempt.run()
-        problems += await self._violations(caller, before, keys)
+        problems = await attempt.run()
+        problems += await self._violations(caller)
         problems += await self._try_stolen(attempt)
         await self.snapshot.restore(self.world)
         return list(dict.fromkeys(problems))
 
     async def _try_stolen(self, attempt: Attempt) -> list[str]:
-        attempt.problems.clear()
+        attempt.problems = []
         for recipe in takeovers.OF_STOLEN_CREDENTIALS:
             attempt.http.cookies.clear()
             await recipe(attempt)
@@ -145,7 +143,7 @@ class Run:
             label, shown, answer = await self._draw(caller, rng, known)
             if answer is None:
                 return
-            is_accepted = answer.is_success or (label.startswith("form ") and answer.status_code == 303)
+            is_accepted = answer.is_success or (label.startswith(("form ", "flow ")) and answer.is_redirect)
             report.calls[caller.name] += 1
             report.labels[label] += 1
             log.append(f"{answer.status_code} {shown}")
@@ -165,6 +163,11 @@ class Run:
             if submitted is not None:
                 label, answer = submitted
                 return label, f"{label} {answer.request.content.decode()[:600]}", answer
+        possible = flows.OF_CALLERS.get(caller.name, [])
+        if possible and rng.random() < _FLOW_SHARE:
+            flow = rng.choice(possible)
+            answer = await flow(caller, self.world, known, rng)
+            return f"flow {flow.__name__}", f"{flow.__name__} {answer.request.method} {answer.request.url}", answer
         request = self._request(caller, rng, known)
         if request is None:
             return "", "", None
@@ -173,22 +176,22 @@ class Run:
     def _request(self, caller: Caller, rng: random.Random, known: KnownValues) -> calls.Request | None:
         """Return an attack, or a random call of a random operation."""
         possible = [attack for attack in attacks.ATTACKS if caller.may_call(attack.path, attack.method)]
-        if possible and rng.random() < 0.5:
+        if possible and caller.name not in flows.OF_CALLERS and rng.random() < 0.4:
             victim = self.world.victims.users[rng.choice(sorted(self.world.victims.users))]
             return rng.choice(possible).request(Target(self.world, victim, rng))
         operation = calls.choose(caller, rng)
         return None if operation is None else calls.make(operation, caller, known, rng)
 
-    async def _violations(self, caller: Caller, before: State, keys: int) -> list[str]:
+    async def _violations(self, caller: Caller) -> list[str]:
         """Return what changed of the administrators without the authority of the caller."""
-        after, found = await self.world.victims.state(), []
+        before, after, found = self.snapshot.administrators, await self.world.victims.state(), []
         for user_id in sorted(before.keys() | after.keys()):
             old, new = before.get(user_id), after.get(user_id)
             if old == new:
                 continue
             if not await self._may_change(caller, user_id, old, new):
                 found.append(f"{self._name_of(user_id)}: {_difference(old, new)}")
-        if await snapshots.count_keys(self.world) != keys:
+        if await snapshots.count_keys(self.world) != self.snapshot.key_count + self.callers.key_count:
             found.append("the number of API keys changed")
         return found
 

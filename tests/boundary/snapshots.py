@@ -6,44 +6,63 @@ import dataclasses
 from typing import Any, Final
 
 from tests import internals
+from tests.boundary.victims import State
 from tests.boundary.world import World
 from tests.conftest import DEFAULT_TENANT
 
 Document = dict[str, Any]
 
-_STORES: Final = (
-    "users", "groups", "families", "user_consents", "entities", "entity_grants", "entity_types", "tenants",
-    "applications", "keys", "lambdas", "themes", "identity_providers", "consents", "user_actions",
-    "user_action_reasons", "webhooks", "email_templates", "message_templates", "messengers",
-    "ip_access_control_lists", "webauthn_credentials", "identity_provider_links",
-)  # fmt: skip
+_LEFT_OUT: Final = frozenset({"api_keys", "system_configuration", "integrations"})
+"""Keys are created for callers; single objects have no tenant and yield nothing."""
+_MORE: Final = ("webauthn_credentials", "identity_provider_links")
+
+
+def _stores(world: World) -> dict[str, Any]:
+    """Return the stores of all objects that calls change, by name."""
+    found = dict(internals.store(world.service, "collections"))
+    found |= {name: internals.store(world.service, name) for name in _MORE}
+    return {name: store for name, store in found.items() if name not in _LEFT_OUT}
 
 
 @dataclasses.dataclass
 class Snapshot:
-    """The documents of the stores, by id."""
+    """What the stores contain before every sequence."""
 
     documents: dict[str, dict[str, Document]]
+    """By store and id."""
+    hashes: dict[str, str]
+    """The hash of each collection."""
+    administrators: State
+    key_count: int
 
     async def restore(self, world: World) -> None:
         """Put back what a sequence changed or deleted, and delete what it created."""
-        for name, documents in self.documents.items():
-            store = internals.store(world.service, name)
-            current = {found["id"]: found for found in await store.find_all_across_tenants({})}
-            for document_id, document in documents.items():
-                await _put_back(store, document, current.get(document_id))
-            for document_id in current.keys() - documents.keys():
-                await store.delete(current[document_id].get("tenantId"), document_id)
+        hashes = await _hashes(world)
+        for name, store in _stores(world).items():
+            if hashes.get(store.name) != self.hashes.get(store.name):
+                await self._restore_store(store, self.documents[name])
         await _forget_attempts(world)
         world.attacker.forget()
         del world.console_box.mails[:-4]
+
+    async def _restore_store(self, store: Any, documents: dict[str, Document]) -> None:
+        current = {found["id"]: found for found in await store.find_all_across_tenants({})}
+        for document_id, document in documents.items():
+            await _put_back(store, document, current.get(document_id))
+        for document_id in current.keys() - documents.keys():
+            await store.delete(current[document_id].get("tenantId"), document_id)
 
 
 async def _put_back(store: Any, document: Document, current: Document | None) -> None:
     tenant_id = document.get("tenantId")
     if current is None:
         await store.insert(tenant_id, {**document})
-    elif {**current, **_versions(document)} != document:
+    elif {**current, **_versions(document)} == document:
+        return
+    elif "lastUpdateInstant" not in current:
+        await store.delete(tenant_id, document["id"])
+        await store.insert(tenant_id, {**document})
+    else:
         fresh = {**_versions(current), "lastUpdateInstant": current["lastUpdateInstant"] + 1}
         await store.replace(tenant_id, {**document, **fresh}, current["lastUpdateInstant"])
 
@@ -56,17 +75,24 @@ def _versions(document: Document) -> Document:
 async def take(world: World) -> Snapshot:
     """Return the documents as they are stored now."""
     found = {}
-    for name in _STORES:
-        documents = await internals.store(world.service, name).find_all_across_tenants({})
+    for name, store in _stores(world).items():
+        documents = await store.find_all_across_tenants({})
         found[name] = {document["id"]: document for document in documents}
-    return Snapshot(found)
+    await _forget_attempts(world)
+    return Snapshot(found, await _hashes(world), await world.victims.state(), await count_keys(world))
+
+
+async def _hashes(world: World) -> dict[str, str]:
+    """Return the hash of each collection, which MongoDB computes."""
+    found = await internals.database(world.service).motor.command("dbHash")
+    return dict(found["collections"])
 
 
 async def _forget_attempts(world: World) -> None:
     """Forget failed logins and limits, and end the sessions of administrators that recipes began."""
     client: Any = internals.redis(world.service).client
-    keys = [key async for key in client.scan_iter(match="*limit*", count=1000)]
-    keys += [key async for key in client.scan_iter(match="*failed*", count=1000)]
+    keys = [key async for key in client.scan_iter(match="*limit*", count=5000)]
+    keys += [key async for key in client.scan_iter(match="*failed*", count=5000)]
     if keys:
         await client.delete(*keys)
     for user_id in world.victims.ids:
@@ -76,4 +102,4 @@ async def _forget_attempts(world: World) -> None:
 
 async def count_keys(world: World) -> int:
     """Return the number of API keys."""
-    return len(await internals.store(world.service, "api_keys").find_all(None))
+    return int(await internals.database(world.service).motor["api_keys"].count_documents({}))

@@ -16,8 +16,10 @@ from typing import Any, Final
 import httpx
 
 from identity.app import ADMINISTRATOR_APPLICATION_ID as CONSOLE
-from tests import internals, relying_party
-from tests.boundary.world import PASSWORD, REDIRECT_URI, World
+from identity.operations.sessions import sso_sessions
+from tests import internals
+from tests.boundary import victims
+from tests.boundary.world import PASSWORD, REDIRECT_URI, World, log_in
 from tests.conftest import DEFAULT_TENANT
 from tests.console import administrator
 from tests.console.administrator import Browser, Page
@@ -27,7 +29,8 @@ Document = dict[str, Any]
 _STOLEN_PASSWORDS: Final = ("another password of the thief", "anything")
 _BACKGROUND_SECONDS: Final = 20
 _SECRET: Final = re.compile(r"[A-Za-z0-9_\-.]{24,2000}")
-_MAXIMUM_TRIED: Final = 12
+_MAXIMUM_TRIED: Final = 6
+_SESSIONS: Final = {sso_sessions.COOKIE, f"__Host-{sso_sessions.COOKIE}"}
 
 
 @dataclasses.dataclass
@@ -54,7 +57,9 @@ class Attempt:
         return self.problems
 
     async def enters(self) -> bool:
-        """Return whether the browser opens the console without credentials."""
+        """Return whether the browser, if it has any session, opens the console without credentials."""
+        if not self.http.cookies.keys() & _SESSIONS:
+            return False
         return (await Browser(self.http).open(administrator.QUIET)).url.path == administrator.QUIET
 
     async def require_outside(self, recipe: str) -> None:
@@ -200,37 +205,25 @@ async def forged_token(attempt: Attempt) -> None:
 
 async def own_account(attempt: Attempt) -> None:
     """Sign in as the attacker's own person, who has no role."""
-    await attempt.world.rp.submit(
-        attempt.http,
-        await attempt.world.rp.authorize(attempt.http),
-        loginId=attempt.world.attacker.person["email"],
-        password=relying_party.PASSWORD,
-    ) if await _has_login_page(attempt) else None
+    await log_in(attempt.world, attempt.http, attempt.world.attacker.person["email"])
     await attempt.require_outside("own account")
-
-
-async def _has_login_page(attempt: Attempt) -> bool:
-    shown = await attempt.world.rp.authorize(attempt.http)
-    return shown.status_code == 200 and 'type="password"' in shown.text
 
 
 async def session_of_another_application(attempt: Attempt) -> None:
     """Take over the session that an administrator has at an application of the tenant."""
-    world = attempt.world
-    shown = await world.rp.authorize(attempt.http)
-    if shown.status_code != 200 or 'type="password"' not in shown.text:
-        return
-    forms = Page(shown).forms
-    if not forms or "password" not in forms[0]["fields"]:
-        return
-    await world.rp.submit(attempt.http, shown, loginId=world.victims.admin["email"], password=administrator.PASSWORD)
+    await log_in(attempt.world, attempt.http, attempt.admin["email"], password=victims.PASSWORD)
     await attempt.require_outside("session of another application")
 
 
 async def second_factor(attempt: Attempt) -> None:
     """Log in to the console with the password of an administrator who has a second factor."""
     user = attempt.world.victims.users["by group"]
-    await Browser(attempt.http).sign_in(user["email"], administrator.QUIET)
+    shown = await Browser(attempt.http).open(administrator.QUIET)
+    form = next((form for form in Page(shown).forms if "password" in form["fields"]), None)
+    if form is not None:
+        data = {**form["fields"], "loginId": user["email"], "password": victims.PASSWORD}
+        answer = await attempt.http.post(urllib.parse.urljoin(str(shown.url), form["action"]), data=data)
+        await Browser(attempt.http).follow(answer)
     await attempt.require_outside("second factor")
 
 

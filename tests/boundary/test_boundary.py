@@ -37,4 +37,5 @@ async def test_no_sequence_of_calls_takes_over_an_administrator(build: Build, se
             run = Run(privileged, lesser, await snapshots.take(privileged), Report(SEED))
             await run.run(COUNT)
     print(run.report)
+    import time; print(time.process_time())
     assert not run.report.failures, str(run.report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.fuzz.known_values import KnownValues
 
 Document = dict[str, Any]
 
+PASSWORD = "the password that only the administrator knows"
 ROLES = ("admin", "user-manager", "developer", "auditor", "tenant-admin")
 _PROTECTED = ("active", "email", "expiry", "identities", "memberships", "mobilePhone", "phoneNumber", "registrations",
               "tenantId", "twoFactor", "uniqueUsername", "username", "verified", "connectorId")  # fmt: skip
@@ -63,6 +65,9 @@ class Victims:
             answer = await self.api.post("/api/group/member", json=body)
             assert answer.status_code == 200, answer.text
             self.users["by group"] = user
+        for user in self.users.values():
+            answer = await self.api.patch(f"/api/user/{user['id']}", json={"user": {"password": PASSWORD}})
+            assert answer.status_code == 200, answer.text
         factor = {"user": {"twoFactor": {"methods": [two_factor.authenticator()]}}}
         protected = self.users["by group"]["id"]
         answer = await self.api.patch(f"/api/user/{protected}", json=factor)
@@ -82,10 +87,10 @@ class Victims:
     def add_to(self, known: KnownValues) -> None:
         """Register the administrators as values of calls, without crowding out the others."""
         users = [self.users["admin"], self.users["by group"], self.users["auditor"]]
-        own = known.first()["userId"]
+        own = known.of("userId")
         for name in ("userId", "actioneeUserId", "actionerUserId", "commenterId", "giverUserId"):
-            known.add(name, own, own, *(user["id"] for user in users))
-        for name in ("email", "loginId", "username", "parentEmail", "mobilePhone"):
+            known.add(name, *own, *(user["id"] for user in users))
+        for name in ("email", "loginId", "username", "parentEmail"):
             known.add(name, f"{new_id()}@thief.example.com", *(user["email"] for user in users))
 
     async def state(self) -> State:
@@ -94,27 +99,32 @@ class Victims:
         where = {"$or": [{"registrations.applicationId": ADMINISTRATOR_APPLICATION_ID},
                          {"memberships.groupId": self.group_id}, {"_id": {"$in": self.ids}}]}  # fmt: skip
         found = await users.find_all(DEFAULT_TENANT, where)
-        return {user["id"]: await self._held(user) for user in found}
+        ids = [user["id"] for user in found]
+        passkeys, links, tokens = await asyncio.gather(
+            *(self._ids_by_user(name, ids) for name in ("webauthn_credentials", "identity_provider_links", "refresh_tokens"))
+        )
+        store = internals.store(self.service, "sso_sessions")
+        sessions = await asyncio.gather(*(store.find_of_user(DEFAULT_TENANT, user_id) for user_id in ids))
+        return {
+            user["id"]: Held(
+                _account_of(user), passkeys[user["id"]], links[user["id"]],
+                frozenset(session.session_id for session in own), tokens[user["id"]],
+            )
+            for user, own in zip(found, sessions, strict=True)
+        }  # fmt: skip
+
+    async def _ids_by_user(self, collection: str, user_ids: list[str]) -> dict[str, frozenset[str]]:
+        """Return the ids of the documents of each user."""
+        rows = internals.database(self.service).motor[collection].find({"userId": {"$in": user_ids}}, {"userId": 1})
+        found: dict[str, set[str]] = {user_id: set() for user_id in user_ids}
+        async for row in rows:
+            found[row["userId"]].add(str(row["_id"]))
+        return {user_id: frozenset(ids) for user_id, ids in found.items()}
 
     @property
     def ids(self) -> list[str]:
         """The ids of the administrators that the world began with."""
         return [user["id"] for user in self.users.values()]
-
-    async def _held(self, user: Document) -> Held:
-        service, tenant_id, user_id = self.service, DEFAULT_TENANT, user["id"]
-        passkeys = await internals.store(service, "webauthn_credentials").find_of_user(tenant_id, user_id)
-        links = await internals.store(service, "identity_provider_links").find_all(tenant_id, {"userId": user_id})
-        sessions = await internals.store(service, "sso_sessions").find_of_user(tenant_id, user_id)
-        now = internals.now(service)
-        tokens = await internals.store(service, "refresh_tokens").find_of_user(tenant_id, user_id, now)
-        return Held(
-            _account_of(user),
-            frozenset(passkey["id"] for passkey in passkeys),
-            frozenset(link["id"] for link in links),
-            frozenset(session.session_id for session in sessions),
-            frozenset(token["id"] for token in tokens),
-        )
 
     async def authority(self, account: Document) -> Authority | None:
         """Return the authority of an account."""

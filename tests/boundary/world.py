@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import urllib.parse
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,8 +21,9 @@ from identity.ids import new_id
 from tests import connectors, fake_provider, internals, plain_http, relying_party, scim, two_factor
 from tests.boundary.victims import Victims
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY
-from tests.console import administrator
+from tests.console.administrator import Page
 from tests.fake_provider import FakeProvider
+from tests.fuzz import objects
 from tests.fuzz.known_values import KnownValues
 from tests.loopback import Loopback
 from tests.mailbox import Mailbox, receiving
@@ -38,7 +40,10 @@ MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 STOLEN = "https://thief.example.com/?id="
 RECONCILE = "function reconcile(user, registration, idToken) { user.data.seen = true; }"
 _TIMEOUTS = {"connectTimeout": 500, "readTimeout": 1000}
-_LAMBDAS = ("JWTPopulate", "OpenIDReconcile", "LoginValidation", "SelfServiceRegistrationValidation")
+_VALIDATE = "function validate(result, user, registration, context) {}"
+_POPULATE = "function populate(jwt, user, registration) { jwt.seen = true; }"
+_LAMBDAS = {"JWTPopulate": _POPULATE, "LoginValidation": _VALIDATE, "OpenIDReconcile": RECONCILE,
+            "SelfServiceRegistrationValidation": _VALIDATE}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -91,7 +96,7 @@ class World:
 
     async def make(self, path: str, body: Document, method: str = "POST") -> Document:
         """Create or change something with all permissions."""
-        headers = MERGE_PATCH if method == "PATCH" else {}
+        headers = MERGE_PATCH if method == "PATCH" else {"Content-Type": "application/json"}
         answer = await self.api.request(method, path, content=orjson.dumps(body), headers=headers)
         assert answer.status_code == 200, (path, answer.text)
         return dict(answer.json()) if answer.content else {}
@@ -106,7 +111,7 @@ class World:
 @contextlib.asynccontextmanager
 async def of(service: app.Service, clock: Any, console_box: Mailbox) -> AsyncIterator[World]:
     """A world around a service whose console mails go to `console_box`."""
-    headers = {"Authorization": SUPER_KEY, **TENANT_HEADER, "Content-Type": "application/json"}
+    headers = {"Authorization": SUPER_KEY, **TENANT_HEADER}
     async with (
         httpx.AsyncClient(base_url=service.base_url, timeout=30, transport=Loopback(), headers=headers) as api,
         plain_http.client(service.base_url, headers={"Authorization": MANAGER_KEY}, timeout=30) as manager,
@@ -120,8 +125,9 @@ async def of(service: app.Service, clock: Any, console_box: Mailbox) -> AsyncIte
         tenant = (await api.get(TENANT)).json()["tenant"]
         rp = await relying_party.make(api, tenant=tenant)
         world = World(service, api, manager, console_box, attacker, Victims(service, api), rp)
-        await _configure(world)
         await _plant(world)
+        await _configure(world)
+        _plant_values(world)
         await world.victims.appoint(world.planted["groupId"])
         world.victims.add_to(world.known)
         yield world
@@ -172,42 +178,29 @@ async def _configure(world: World) -> None:
 
 async def _plant(world: World) -> None:
     """Create an object of each kind, and register it with the known values."""
+    await objects.plant(world.api, world.manager, world.known)
     await world.make(f"/api/tenant/{OTHER_TENANT}", {"tenant": {"name": "Other"}})
     console = (await world.api.get(f"/api/application/{ADMINISTRATOR_APPLICATION_ID}")).json()["application"]
     role = next(role["id"] for role in console["roles"] if role["name"] == "admin")
     group = await world.make("/api/group", {"group": {"name": new_id()}, "roleIds": [role]})
     world.planted |= {"groupId": group["group"]["id"], "roleId": role}
-    objects: list[tuple[str, Document]] = [
-        ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": world.attacker.receiver.url, "global": True}}),
-        ("/api/key/generate", {"key": {"name": new_id(), "algorithm": "ES256"}}),
-        ("/api/ip-acl", {"ipAccessControlList": {"name": new_id(), "entries": [{"startIPAddress": "*", "action": "Allow"}]}}),
-        ("/api/group", {"group": {"name": new_id()}}),
-        ("/api/consent", {"consent": {"name": new_id(), "defaultMinimumAgeForSelfConsent": 13}}),
+    url = world.attacker.receiver.url
+    planted: list[tuple[str, Document]] = [
+        *(("/api/lambda", {"lambda": {"name": new_id(), "type": kind, "body": body}}) for kind, body in _LAMBDAS.items()),
+        ("/api/messenger", {"messenger": {"name": new_id(), **_TIMEOUTS, "type": "Generic", "url": url}}),
         ("/api/user-action", {"userAction": {"name": new_id(), "temporal": True, "preventLogin": True}}),
-        ("/api/user-action-reason", {"userActionReason": {"text": new_id(), "code": new_id()}}),
-        ("/api/entity/type", {"entityType": {"name": new_id(), "permissions": [{"name": "read"}]}}),
-        ("/api/theme", {"theme": {"name": new_id()}}),
-        ("/api/message/template", {"messageTemplate": {"name": new_id(), "type": "SMS", "defaultTemplate": "${code}"}}),
-        ("/api/messenger", {"messenger": {"name": new_id(), **_TIMEOUTS, "type": "Generic", "url": world.attacker.receiver.url}}),
-        *(("/api/lambda", {"lambda": {"name": new_id(), "type": kind, "body": _body_of(kind)}}) for kind in _LAMBDAS),
+        ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": url, "global": True}}),
         ("/api/identity-provider", provider_of(world.attacker.provider, world.rp.client_id)),
-    ]  # fmt: skip
-    for path, wanted in objects:
+    ]
+    for path, wanted in planted:
         made = await world.make(path, wanted)
         world.known.remember(made)
         if path == "/api/identity-provider":
             world.planted["identityProviderId"] = made["identityProvider"]["id"]
-    entity = {"entity": {"name": new_id(), "type": {"id": world.known.first()["entityTypeId"]}}}
-    world.known.remember(await world.make("/api/entity", entity))
+        if path == "/api/lambda":
+            world.planted[made["lambda"]["type"]] = made["lambda"]["id"]
     await _plant_scim(world)
     await _plant_person(world)
-    _plant_values(world)
-
-
-def _body_of(kind: str) -> str:
-    if kind.endswith("Validation"):
-        return "function validate(result, user, registration, context) {}"
-    return RECONCILE if kind == "OpenIDReconcile" else "function populate(jwt, user, registration) {}"
 
 
 def provider_of(provider: FakeProvider, *application_ids: str, **members: Any) -> Document:
@@ -245,12 +238,6 @@ async def _plant_person(world: World) -> None:
     person = await relying_party.make_user(world.api, DEFAULT_TENANT, world.rp.client_id, birthDate="1980-01-01")
     world.attacker.person = person
     world.known.remember({"user": person})
-    known = world.known.first()
-    consent = {"consentId": known["consentId"], "userId": person["id"], "giverUserId": person["id"]}
-    world.known.remember(await world.make("/api/user/consent", {"userConsent": {**consent, "status": "Active"}}))
-    world.known.remember(await world.make("/api/user/family", {"familyMember": {"userId": person["id"]}}))
-    members = await world.make("/api/group/member", {"members": {known["groupId"]: [{"userId": person["id"]}]}})
-    world.known.add("memberId", members["members"][known["groupId"]][0]["id"])
 
 
 def _plant_values(world: World) -> None:
@@ -277,7 +264,7 @@ def _plant_values(world: World) -> None:
         "recipientEntityId": [world.planted["scimClientId"]],
         "redirect_uri": [REDIRECT_URI],
         "roleId": [world.planted["roleId"], *(role["id"] for role in world.rp.application.get("roles", ()))],
-        "role": ["admin", "staff", "user-manager"],
+        "roles": ["admin", "staff", "user-manager"],
         "secret": [two_factor.SECRET],
         "tenantId": [DEFAULT_TENANT],
         "url": [attacker.receiver.url],
@@ -286,13 +273,13 @@ def _plant_values(world: World) -> None:
         known.add(name, *found)
 
 
-async def restore(world: World, tenant: Document) -> None:
-    """Store the tenant as it was, past every check, if a sequence changed it."""
-    tenants = internals.store(world.service, "tenants")
-    current = await tenants.get(None, DEFAULT_TENANT)
-    if current != tenant:
-        await tenants.replace(None, {**tenant, "lastUpdateInstant": current["lastUpdateInstant"] + 1},
-                              current["lastUpdateInstant"])  # fmt: skip
-
-
-__all__ = ["PASSWORD", "TENANT", "Attacker", "World", "administrator", "of", "provider_of", "restore"]
+async def log_in(
+    world: World, browser: httpx.AsyncClient, email: str, *, password: str = PASSWORD, **changes: str
+) -> httpx.Response:
+    """Log in at the page of an application, if it shows a form for that."""
+    shown = await world.rp.authorize(browser, **changes)
+    form = next((form for form in Page(shown).forms if "password" in form["fields"]), None)
+    if form is None:
+        return shown
+    data = {**form["fields"], "loginId": email, "password": password}
+    return await browser.post(urllib.parse.urljoin(str(shown.url), form["action"]), data=data)

@@ -43,8 +43,8 @@ class KnownValues:
         elif isinstance(node, dict):
             for name, value in node.items():
                 known = self.of(name)
-                if known and rng.random() < share:
-                    node[name] = [rng.choice(known)] if name.endswith("s") else rng.choice(known)
+                if known and not _has_objects(value) and rng.random() < share:
+                    node[name] = [rng.choice(known)] if isinstance(value, list) else rng.choice(known)
                 else:
                     self.fill(value, rng, share)
 
@@ -65,3 +65,7 @@ class KnownValues:
         if value not in kept:
             kept.append(value)
             del kept[10:-_MAXIMUM_KEPT]
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))

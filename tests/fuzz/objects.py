@@ -10,7 +10,7 @@ from identity.ids import new_id
 from identity.instants import SystemClock
 from tests import two_factor
 from tests.conftest import DEFAULT_TENANT
-from tests.fuzz.fuzzing import Fuzzer
+from tests.fuzz.known_values import KnownValues
 from tests.receiver import until
 
 PASSWORD = "a password of the fuzzer"
@@ -75,38 +75,38 @@ _OBJECTS: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+async def plant(api: httpx.AsyncClient, manager: httpx.AsyncClient, known: KnownValues) -> None:
     """Create the objects, and register them with the fuzzer."""
     for name, values in VALUES.items():
-        fuzzer.known.add(name, *values)
+        known.add(name, *values)
     made = await _made(api, "/api/application", {"application": _APPLICATION})
-    fuzzer.known.remember(made)
+    known.remember(made)
     oauth = made["application"]["oauthConfiguration"]
-    fuzzer.known.add("client_id", oauth["clientId"])
-    fuzzer.known.add("client_secret", oauth["clientSecret"])
+    known.add("client_id", oauth["clientId"])
+    known.add("client_secret", oauth["clientSecret"])
     for path, wanted in _OBJECTS:
-        fuzzer.known.remember(await _made(api, path, wanted))
-    await _configure_tenant(api, fuzzer.known.first()["emailTemplateId"], fuzzer.known.first()["messengerId"])
-    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": fuzzer.known.first()["emailTemplateId"]}
+        known.remember(await _made(api, path, wanted))
+    await _configure_tenant(api, known.first()["emailTemplateId"], known.first()["messengerId"])
+    verifying = {"verifyRegistration": True, "verificationEmailTemplateId": known.first()["emailTemplateId"]}
     await _made(api, f"/api/application/{made['application']['id']}", {"application": verifying}, "PATCH")
     user = {"username": "fuzz", "email": "fuzz@example.com", "password": PASSWORD, "birthDate": "1980-01-01"}
     registration = {"applicationId": made["application"]["id"], "roles": ["fuzz"]}
     registered = await _made(api, "/api/user/registration", {"user": user, "registration": registration})
-    fuzzer.known.remember(registered)
+    known.remember(registered)
     # The latest are dropped for later ones, the first stay: what stands on the user has to be known before the run.
-    await _plant_dependents(api, fuzzer, made["application"]["id"])
-    await _plant_about_users(api, fuzzer)
-    await _plant_open_ids(api, fuzzer)
-    fuzzer.known.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
+    await _plant_dependents(api, known, made["application"]["id"])
+    await _plant_about_users(api, known)
+    await _plant_open_ids(api, known)
+    known.remember((await manager.post("/api/api-key", json={"apiKey": {"name": "fuzz"}})).json())
     form = {"grant_type": "password", "username": "fuzz", "password": PASSWORD, "scope": "openid offline_access"}
     credentials = httpx.BasicAuth(oauth["clientId"], oauth["clientSecret"])
     tokens = (await api.post("/oauth2/token", data=form, auth=credentials)).json()
-    fuzzer.known.remember(tokens)
-    fuzzer.known.add("token", tokens["access_token"], tokens["refresh_token"])
+    known.remember(tokens)
+    known.add("token", tokens["access_token"], tokens["refresh_token"])
     device = (await api.post("/oauth2/device_authorize", data={"scope": "openid"}, auth=credentials)).json()
-    fuzzer.known.add("device_code", device["device_code"])
-    fuzzer.known.add("user_code", device["user_code"])
-    await _learn_logs(api, fuzzer)
+    known.add("device_code", device["device_code"])
+    known.add("user_code", device["user_code"])
+    await _learn_logs(api, known)
 
 
 async def _made(api: httpx.AsyncClient, path: str, wanted: dict[str, Any], method: str = "POST") -> dict[str, Any]:
@@ -134,12 +134,12 @@ async def _configure_tenant(api: httpx.AsyncClient, template_id: str, messenger_
     await _made(api, f"/api/tenant/{DEFAULT_TENANT}", {"tenant": tenant}, "PATCH")
 
 
-async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+async def _plant_about_users(api: httpx.AsyncClient, known: KnownValues) -> None:
     """What users did, were given, said and belong to."""
-    known = fuzzer.known.first()
-    user_id = known["userId"]
-    action = {"actioneeUserId": user_id, "actionerUserId": user_id, "userActionId": known["userActionId"]}
-    consent = {"consentId": known["consentId"], "userId": user_id, "giverUserId": user_id}
+    first = known.first()
+    user_id = first["userId"]
+    action = {"actioneeUserId": user_id, "actionerUserId": user_id, "userActionId": first["userActionId"]}
+    consent = {"consentId": first["consentId"], "userId": user_id, "giverUserId": user_id}
     objects: list[tuple[str, dict[str, Any]]] = [
         ("/api/user/action", {"action": {**action, "expiry": 2**43}}),
         ("/api/user/comment", {"userComment": {"userId": user_id, "commenterId": user_id, "comment": "fuzz"}}),
@@ -147,44 +147,44 @@ async def _plant_about_users(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
         ("/api/user/family", {"familyMember": {"userId": user_id}}),
     ]
     for path, wanted in objects:
-        fuzzer.known.remember(await _made(api, path, wanted))
-    fuzzer.known.add("actioneeUserId", user_id)
-    fuzzer.known.add("actionerUserId", user_id)
-    fuzzer.known.add("commenterId", user_id)
-    fuzzer.known.add("giverUserId", user_id)
+        known.remember(await _made(api, path, wanted))
+    known.add("actioneeUserId", user_id)
+    known.add("actionerUserId", user_id)
+    known.add("commenterId", user_id)
+    known.add("giverUserId", user_id)
 
 
-async def _plant_open_ids(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+async def _plant_open_ids(api: httpx.AsyncClient, known: KnownValues) -> None:
     """One unused id of each kind, of a separate user where using it would revoke others."""
-    known = fuzzer.known.first()
+    first = known.first()
     forgot = {"loginId": "fuzz@example.com", "sendForgotPasswordEmail": False}
-    fuzzer.known.remember(await _made(api, "/api/user/forgot-password", forgot))
+    known.remember(await _made(api, "/api/user/forgot-password", forgot))
     started = await _made(
-        api, "/api/passwordless/start", {"applicationId": known["applicationId"], "loginId": "fuzz@example.com"}
+        api, "/api/passwordless/start", {"applicationId": first["applicationId"], "loginId": "fuzz@example.com"}
     )
-    fuzzer.known.add("code", started["code"])
-    query = {"email": "fuzz@example.com", "applicationId": known["applicationId"]}
+    known.add("code", started["code"])
+    query = {"email": "fuzz@example.com", "applicationId": first["applicationId"]}
     for subject in ("email", "registration"):
         answer = await api.put(f"/api/user/verify-{subject}", params=query)
         assert answer.status_code == 200, answer.text
-        fuzzer.known.remember(answer.json())
+        known.remember(answer.json())
     person = {"username": "fuzz-two-factor", "email": "fuzz-two-factor@example.com", "password": PASSWORD}
     person_id = (await _made(api, "/api/user", {"user": person}))["user"]["id"]
     method = two_factor.authenticator(code=two_factor.code(SystemClock().now()))
     await _made(api, f"/api/user/two-factor/{person_id}", method)
-    fuzzer.known.remember(await _made(api, "/api/two-factor/start", {"userId": person_id, "state": {}}))
-    fuzzer.known.add("secret", two_factor.SECRET)
-    login = {"loginId": "fuzz", "password": PASSWORD, "applicationId": known["applicationId"]}
+    known.remember(await _made(api, "/api/two-factor/start", {"userId": person_id, "state": {}}))
+    known.add("secret", two_factor.SECRET)
+    login = {"loginId": "fuzz", "password": PASSWORD, "applicationId": first["applicationId"]}
     tokens = await _made(api, "/api/login", login)
-    fuzzer.known.remember(tokens)
-    fuzzer.known.add("tokenId", tokens["refreshTokenId"])
-    fuzzer.known.add("pendingIdPLinkId", new_id())
+    known.remember(tokens)
+    known.add("tokenId", tokens["refreshTokenId"])
+    known.add("pendingIdPLinkId", new_id())
 
 
-async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
+async def _learn_logs(api: httpx.AsyncClient, known: KnownValues) -> None:
     """The numbers of log rows, and the events and attempts of the webhook."""
-    fuzzer.known.add("auditLogId", "1")
-    fuzzer.known.add("eventLogId", "1")
+    known.add("auditLogId", "1")
+    known.add("eventLogId", "1")
     events: list[dict[str, Any]] = []
 
     async def is_attempted() -> bool:
@@ -196,13 +196,13 @@ async def _learn_logs(api: httpx.AsyncClient, fuzzer: Fuzzer) -> None:
         return bool(events)
 
     await until(is_attempted)
-    fuzzer.known.add("webhookEventLogId", events[0]["id"])
-    fuzzer.known.add("webhookAttemptLogId", events[0]["attempts"][0]["id"])
+    known.add("webhookEventLogId", events[0]["id"])
+    known.add("webhookAttemptLogId", events[0]["attempts"][0]["id"])
 
 
-async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_id: str) -> None:
+async def _plant_dependents(api: httpx.AsyncClient, known: KnownValues, application_id: str) -> None:
     """Objects that stand on others."""
-    known = fuzzer.known.first()
+    first = known.first()
     provider = {
         "type": "OpenIDConnect",
         "name": "fuzz",
@@ -217,11 +217,11 @@ async def _plant_dependents(api: httpx.AsyncClient, fuzzer: Fuzzer, application_
         "applicationConfiguration": {application_id: {"enabled": True}},
     }
     objects: list[tuple[str, dict[str, Any]]] = [
-        ("/api/entity", {"entity": {"name": "fuzz", "type": {"id": known["entityTypeId"]}}}),
+        ("/api/entity", {"entity": {"name": "fuzz", "type": {"id": first["entityTypeId"]}}}),
         ("/api/identity-provider", {"identityProvider": provider}),
         ("/api/system/audit-log", {"auditLog": {"insertUser": "fuzz", "message": "fuzz"}}),
     ]
     for path, wanted in objects:
-        fuzzer.known.remember(await _made(api, path, wanted))
-    members = await _made(api, "/api/group/member", {"members": {known["groupId"]: [{"userId": known["userId"]}]}})
-    fuzzer.known.add("memberId", members["members"][known["groupId"]][0]["id"])
+        known.remember(await _made(api, path, wanted))
+    members = await _made(api, "/api/group/member", {"members": {first["groupId"]: [{"userId": first["userId"]}]}})
+    known.add("memberId", members["members"][first["groupId"]][0]["id"])

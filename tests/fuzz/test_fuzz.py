@@ -70,7 +70,7 @@ async def fuzz(
         own_keys = {key["id"] for key in (await manager.get("/api/api-key/search")).json()["apiKeys"]}
         fuzzer = fuzzing.Fuzzer(service.base_url, headers_for, {DEFAULT_TENANT, *own_keys}, SEED)
         if planted:
-            await objects.plant(api, manager, fuzzer)
+            await objects.plant(api, manager, fuzzer.known)
         with structlog.testing.capture_logs() as logs:
             logging.getLogger().addHandler(errors)
             try:
