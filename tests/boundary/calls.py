@@ -25,6 +25,8 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _SPECIAL: Final = ("/api/health", "/api/openapi.json", "/api/system/reindex", "/api/prometheus")
 """Operations without a subject of the boundary, or that take long."""
 _KNOWN_SHARE: Final = 0.75
+_PROTOCOL_SHARE: Final = 0.05
+"""Pages and endpoints of the protocols: their forms need a token of the page, which `flows.page` has."""
 _MAXIMUM_DEPTH: Final = 4
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REFUSED: Final = frozenset({"eventInfo", "ipAddress", "nextResults", "orderBy", "query", "sortFields"})
@@ -48,7 +50,9 @@ class Operation:
     def creates_by_id(self) -> bool:
         """Whether the last parameter of the path is the id of a new object."""
         has_updates = {"put", "patch"} & openapi.served()["paths"][self.path].keys()
-        return self.method == "POST" and self.path.endswith("}") and bool(has_updates) and "registration" not in self.path
+        return (
+            self.method == "POST" and self.path.endswith("}") and bool(has_updates) and "registration" not in self.path
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +87,13 @@ def operations() -> list[Operation]:
 
 
 def choose(caller: Caller, rng: random.Random) -> Operation | None:
-    """Return a random operation that the caller may call; every second time one that changes something."""
-    found = _callable(caller)
-    changing = [operation for operation in found if operation.method != "GET"]
-    return rng.choice(changing if changing and rng.random() < 0.75 else found) if found else None
-
-
-def _callable(caller: Caller) -> list[Operation]:
-    return [operation for operation in operations() if caller.may_call(operation.path, operation.method)]
+    """Return a random operation that the caller may call: mostly one of the API that changes something."""
+    found = [operation for operation in operations() if caller.may_call(operation.path, operation.method)]
+    api = [operation for operation in found if operation.path.startswith("/api/")]
+    if not api or rng.random() < _PROTOCOL_SHARE:
+        return rng.choice(found) if found else None
+    changing = [operation for operation in api if operation.method != "GET"]
+    return rng.choice(changing if changing and rng.random() < 0.7 else api)
 
 
 def make(operation: Operation, caller: Caller, known: KnownValues, rng: random.Random) -> Request:

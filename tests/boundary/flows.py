@@ -34,7 +34,9 @@ _PAGES: Final = (
 def asserted(world: World, rng: random.Random) -> Document:
     """Return the claims about a person: an administrator, the attacker's own, or a stranger, with roles of the console."""
     victim = world.victims.users[rng.choice(sorted(world.victims.users))]
-    email = rng.choice([victim["email"], victim["email"].upper(), world.attacker.person["email"], f"{new_id()}@example.com"])
+    email = rng.choice(
+        [victim["email"], victim["email"].upper(), world.attacker.person["email"], f"{new_id()}@example.com"]
+    )
     found: Document = {"email": email, "email_verified": rng.choice([True, "true", False]), "username": email}
     if rng.random() < 0.5:
         found["id"] = rng.choice([victim["id"], world.attacker.person["id"], new_id()])
@@ -53,7 +55,11 @@ async def connector_login(caller: Caller, world: World, known: KnownValues, rng:
     await world.make(f"/api/tenant/{DEFAULT_TENANT}", {"tenant": {"connectorPolicies": policies}}, "PATCH")
     world.attacker.asserted = asserted(world, rng)
     login_id = rng.choice([world.attacker.asserted["email"], f"{new_id()}@example.com"])
-    login = {"loginId": login_id, "password": "anything", "applicationId": rng.choice([CONSOLE, *[world.rp.client_id] * 4])}
+    login = {
+        "loginId": login_id,
+        "password": "anything",
+        "applicationId": rng.choice([CONSOLE, *[world.rp.client_id] * 4]),
+    }
     return await caller.http.post("/api/login", json=login)
 
 
@@ -113,7 +119,12 @@ async def registration(caller: Caller, world: World, known: KnownValues, rng: ra
         return read
     uris = [REDIRECT_URI, f"https://{new_id()}.thief.example.com/callback"]
     changes = {"redirect_uris": uris, "scope": rng.choice(["openid", "openid offline_access"]), "client_name": new_id()}
-    dropped = ("registration_access_token", "registration_client_uri", "client_secret_expires_at", "client_id_issued_at")
+    dropped = (
+        "registration_access_token",
+        "registration_client_uri",
+        "client_secret_expires_at",
+        "client_id_issued_at",
+    )
     body = {name: value for name, value in {**read.json(), **changes}.items() if name not in dropped}
     return await caller.anonymous.put(path, json=body, headers=bearer)
 

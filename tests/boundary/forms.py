@@ -91,19 +91,24 @@ async def _submit(
 ) -> httpx.Response | None:
     """Submit a form of a page with some fields changed; None if the page has none."""
     assert caller.browser is not None
+    page = Page(shown)
     forms = [
-        form for form in Page(shown).forms if form["method"].lower() == "post" and "sign-out" not in form["action"]
+        form for form in page.forms if form["method"].lower() == "post" and "sign-out" not in form["action"]
     ]
     if not forms:
         return None
     form = rng.choice(forms)
     data = {name: changed(name, value, known, rng) for name, value in form["fields"].items()}
+    confirmations = [attributes["data-confirm"] for _, attributes in page.tags if "data-confirm" in attributes]
+    data |= {"name": name for name in confirmations}
     target = urllib.parse.urljoin(str(shown.url), form["action"] or str(shown.url))
     return await caller.browser.http.post(target, data=data)
 
 
 def changed(name: str, value: Any, known: KnownValues, rng: random.Random) -> Any:
     """Return the value of a field: now and then an attack."""
+    if name.endswith((".name", ".text")) and not value:
+        return f"boundary {rng.randrange(2**32)}"
     if name == "csrf_token" or rng.random() > _REPLACED_SHARE:
         return value
     values = known.of(re.split(r"[.\[\]]", name.rstrip("]"))[-1])

@@ -26,7 +26,11 @@ from tests.fuzz.known_values import KnownValues
 _STEPS: Final = 4
 _DRAWS: Final = 5
 """How often a step is drawn until the service accepts its call."""
-_FLOW_SHARE: Final = 0.8
+_FLOW_SHARE: Final = 0.9
+_ATTACK_SHARE: Final = 0.4
+_FORM_SHARE: Final = 0.3
+_FORM_SHARES: Final = {"auditor": 0.1}
+"""An auditor's forms are all refused."""
 _MAXIMUM_LOOT: Final = 20_000
 
 
@@ -77,7 +81,7 @@ class Run:
     report: Report
     forms: Forms = dataclasses.field(default_factory=Forms)
 
-    async def run(self, count: int, *, maximum_failures: int = 10) -> None:
+    async def run(self, count: int, *, maximum_failures: int = 3) -> None:
         """Run so many sequences, in turn for each caller."""
         for number in range(count):
             rng = random.Random(f"{self.report.seed} {number}")
@@ -158,7 +162,7 @@ class Run:
 
     async def _draw(self, caller: Caller, rng: random.Random, known: KnownValues) -> tuple[str, str, Any]:
         """Make one call: of a form, of an attack, or of any operation."""
-        if caller.browser is not None and rng.random() < 0.35:
+        if caller.browser is not None and rng.random() < _FORM_SHARES.get(caller.name, _FORM_SHARE):
             submitted = await self.forms.submit(caller, known, rng)
             if submitted is not None:
                 label, answer = submitted
@@ -176,7 +180,7 @@ class Run:
     def _request(self, caller: Caller, rng: random.Random, known: KnownValues) -> calls.Request | None:
         """Return an attack, or a random call of a random operation."""
         possible = [attack for attack in attacks.ATTACKS if caller.may_call(attack.path, attack.method)]
-        if possible and caller.name not in flows.OF_CALLERS and rng.random() < 0.4:
+        if possible and caller.name not in flows.OF_CALLERS and rng.random() < _ATTACK_SHARE:
             victim = self.world.victims.users[rng.choice(sorted(self.world.victims.users))]
             return rng.choice(possible).request(Target(self.world, victim, rng))
         operation = calls.choose(caller, rng)
@@ -191,6 +195,10 @@ class Run:
                 continue
             if not await self._may_change(caller, user_id, old, new):
                 found.append(f"{self._name_of(user_id)}: {_difference(old, new)}")
+        console = await snapshots.console_of(self.world)
+        changed = {name for name in console.keys() | self.snapshot.console.keys()
+                   if console.get(name) != self.snapshot.console.get(name)}  # fmt: skip
+        found += [f"what decides about the console changed: {document_id}" for document_id in sorted(changed)]
         if await snapshots.count_keys(self.world) != self.snapshot.key_count + self.callers.key_count:
             found.append("the number of API keys changed")
         return found

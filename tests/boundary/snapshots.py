@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
+from identity.app import ADMINISTRATOR_APPLICATION_ID
 from tests import internals
 from tests.boundary.victims import State
 from tests.boundary.world import World
@@ -33,6 +34,7 @@ class Snapshot:
     hashes: dict[str, str]
     """The hash of each collection."""
     administrators: State
+    console: dict[str, Document]
     key_count: int
 
     async def restore(self, world: World) -> None:
@@ -79,7 +81,8 @@ async def take(world: World) -> Snapshot:
         documents = await store.find_all_across_tenants({})
         found[name] = {document["id"]: document for document in documents}
     await _forget_attempts(world)
-    return Snapshot(found, await _hashes(world), await world.victims.state(), await count_keys(world))
+    return Snapshot(found, await _hashes(world), await world.victims.state(), await console_of(world),
+                    await count_keys(world))  # fmt: skip
 
 
 async def _hashes(world: World) -> dict[str, str]:
@@ -98,6 +101,24 @@ async def _forget_attempts(world: World) -> None:
     for user_id in world.victims.ids:
         await internals.store(world.service, "sso_sessions").end_of_user(DEFAULT_TENANT, user_id)
         await internals.store(world.service, "refresh_tokens").revoke_user(DEFAULT_TENANT, user_id)
+
+
+async def console_of(world: World) -> dict[str, Document]:
+    """Return what decides who enters the console, by id: its application, the groups and providers that name it."""
+    collections = internals.store(world.service, "collections")
+    enabled = {f"applicationConfiguration.{ADMINISTRATOR_APPLICATION_ID}": {"$exists": True}}
+    found = [
+        *await collections["applications"].find_all(DEFAULT_TENANT, {"_id": ADMINISTRATOR_APPLICATION_ID}),
+        *await collections["groups"].find_all(
+            DEFAULT_TENANT, {"private.grants.applicationId": ADMINISTRATOR_APPLICATION_ID}
+        ),
+        *await collections["identity_providers"].find_all_across_tenants(enabled),
+    ]
+    return {document["id"]: _without_versions(document) for document in found}
+
+
+def _without_versions(document: Document) -> Document:
+    return {name: value for name, value in document.items() if name not in {"lastUpdateInstant", "insertInstant"}}
 
 
 async def count_keys(world: World) -> int:

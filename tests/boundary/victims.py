@@ -101,7 +101,10 @@ class Victims:
         found = await users.find_all(DEFAULT_TENANT, where)
         ids = [user["id"] for user in found]
         passkeys, links, tokens = await asyncio.gather(
-            *(self._ids_by_user(name, ids) for name in ("webauthn_credentials", "identity_provider_links", "refresh_tokens"))
+            *(
+                self._ids_by_user(name, ids)
+                for name in ("webauthn_credentials", "identity_provider_links", "refresh_tokens")
+            )
         )
         store = internals.store(self.service, "sso_sessions")
         sessions = await asyncio.gather(*(store.find_of_user(DEFAULT_TENANT, user_id) for user_id in ids))

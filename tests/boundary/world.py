@@ -186,7 +186,10 @@ async def _plant(world: World) -> None:
     world.planted |= {"groupId": group["group"]["id"], "roleId": role}
     url = world.attacker.receiver.url
     planted: list[tuple[str, Document]] = [
-        *(("/api/lambda", {"lambda": {"name": new_id(), "type": kind, "body": body}}) for kind, body in _LAMBDAS.items()),
+        *(
+            ("/api/lambda", {"lambda": {"name": new_id(), "type": kind, "body": body}})
+            for kind, body in _LAMBDAS.items()
+        ),
         ("/api/messenger", {"messenger": {"name": new_id(), **_TIMEOUTS, "type": "Generic", "url": url}}),
         ("/api/user-action", {"userAction": {"name": new_id(), "temporal": True, "preventLogin": True}}),
         ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": url, "global": True}}),
