@@ -19,7 +19,7 @@ FindBefore = Callable[[], Awaitable[Document | None]]
 Guard = Callable[[str | None, FindBefore, Document | None], Awaitable[None]]
 """(tenant id, state before, state after) -> None; raises Unauthorized. A user who is deleted has no state after.
 
-A write that only restricts a user, such as a lock, is presented like a deletion.
+A write that only restricts a user, such as a lock or a sign-out, is presented like a deletion.
 """
 
 _current: Final[contextvars.ContextVar[Guard | None]] = contextvars.ContextVar("write_guard", default=None)
@@ -45,3 +45,12 @@ async def check(tenant_id: str | None, find_before: FindBefore, after: Document 
     guard = _current.get()
     if guard is not None:
         await guard(tenant_id, find_before, after)
+
+
+async def check_sign_out(user: Document) -> None:
+    """Present the end of sessions and tokens of a user to the guard, as a restriction. Raises Unauthorized."""
+
+    async def find_before() -> Document:
+        return user
+
+    await check(user["tenantId"], find_before, None)

@@ -13,6 +13,7 @@ from tests import plain_http, scim
 from tests.authenticator import RELYING_PARTY, Passkey
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY
 from tests.console import administrator
+from tests.console.administrator import Browser
 
 METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 USER_ENDPOINTS = {
@@ -73,6 +74,30 @@ async def test_account_of_an_administrator_is_out_of_reach(weak: httpx.AsyncClie
 
 
 @pytest.mark.requirement("console-12")
+async def test_lesser_caller_does_not_sign_an_administrator_out(weak, api, service) -> None:
+    user = await administrator.make(api, "admin")
+    value = f"a refresh token of {user['id']}"
+    assert (await import_refresh_token(api, user["id"], value)).status_code == 200
+    async with plain_http.client(service.base_url, timeout=30) as browser:
+        assert (await Browser(browser).sign_in(user["email"], administrator.QUIET)).url.path == administrator.QUIET
+        path, listed = "/api/jwt/refresh", (await api.get("/api/jwt/refresh", params={"userId": user["id"]})).json()
+        records = listed["refreshTokens"]
+        assert [("applicationId" in record) for record in records].count(True) == 1
+        attempts = [
+            await weak.delete(path, params={"userId": user["id"]}),
+            await weak.delete(path, params={"userId": user["id"], "applicationId": ADMINISTRATOR_APPLICATION_ID}),
+            await weak.delete(path, params={"token": value}),
+            await weak.delete(path, params={"applicationId": ADMINISTRATOR_APPLICATION_ID}),
+            *[await weak.delete(f"{path}/{record['id']}") for record in records],
+        ]
+        assert [answer.status_code for answer in attempts] == [401] * len(attempts)
+        assert (await Browser(browser).open(administrator.QUIET)).url.path == administrator.QUIET
+        assert await values(api, user["id"]) == [value]
+        assert (await api.delete(path, params={"userId": user["id"]})).status_code == 200
+        assert (await Browser(browser).open(administrator.QUIET)).url.path != administrator.QUIET
+
+
+@pytest.mark.requirement("console-12")
 async def test_refresh_token_of_an_administrator_is_masked(weak: httpx.AsyncClient, api: httpx.AsyncClient) -> None:
     user = await administrator.make(api, "admin")
     value = f"a refresh token of {user['id']}"
@@ -117,7 +142,7 @@ async def import_refresh_token(http: httpx.AsyncClient, user_id: str, value: str
 async def values(http: httpx.AsyncClient, user_id: str) -> list[str]:
     """The values of the refresh tokens of a user, as the API shows them."""
     found = (await http.get("/api/jwt/refresh", params={"userId": user_id})).json()
-    return [one["token"] for one in found.get("refreshTokens", [])]
+    return [one["token"] for one in found.get("refreshTokens", []) if "token" in one]
 
 
 @pytest.mark.requirement("console-12")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from identity import permissions
+from identity import permissions, write_guard
 from identity.call import ApiKeyCaller, Call, Document
 from identity.domain.clients import refresh_tokens as refresh_token_rules
 from identity.domain.clients import security_profiles
@@ -183,12 +183,17 @@ async def log_out(services: Services, call: Call, value: str | None, *, everywhe
 
 
 async def revoke_record(services: Services, call: Call, record: Document) -> None:
-    """Revoke a refresh token, unless a webhook vetoes it, with its access tokens."""
+    """Revoke a refresh token, unless a webhook vetoes it, with its access tokens.
+
+    Raises Unauthorized if the guard of the request refuses the user.
+    """
     tenant_id, application_id = TenantId(record["tenantId"]), record["applicationId"]
     tenant = await services.configuration.tenants.get(None, tenant_id)
     application = await services.configuration.applications.find_cached(tenant_id, application_id)
     ttl = effective_ttl_seconds(tenant, application)
     user = await services.directory.users.find(tenant_id, record["userId"])
+    if user is not None:
+        await write_guard.check_sign_out(user)
     revoke = functools.partial(services.tokens.refresh_tokens.revoke, tenant_id, record["id"])
     events = [] if user is None else [token_responses.revocation_event(application_id, user, record, ttl)]
     await services.bus.commit(call.within(tenant_id), Change([revoke], events))
@@ -211,6 +216,7 @@ async def revoke_of_user(
 
 async def _revoke_of_application(services: Services, call: Call, application_id: str) -> None:
     """Revoke all refresh tokens of an application and their access tokens, with one event."""
+    administrators.require_all_permissions(call, application_id)
     application = await services.configuration.applications.find_cached_across_tenants(application_id)
     if application is None or call.tenant_id not in {None, application["tenantId"]}:
         return

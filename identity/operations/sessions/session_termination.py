@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from identity import write_guard
 from identity.call import Call, Document
 from identity.domain.configuration.token_settings import effective_ttl_seconds
 from identity.events.changes import Event
@@ -42,8 +43,9 @@ async def prepare(
     """Return what is to be terminated; it has no events if the user has no live refresh token.
 
     The event states the maximum lifetime of access tokens per application, for which resource servers reject older
-    ones.
+    ones. Raises Unauthorized if the guard of the request refuses the user.
     """
+    await write_guard.check_sign_out(user)
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     records = [
         record

@@ -5,6 +5,7 @@ Their token is the secret of a browser and is never returned.
 
 from __future__ import annotations
 
+from identity import write_guard
 from identity.call import Call, Document
 from identity.events.changes import Event
 from identity.ids import TenantId, UserId
@@ -32,10 +33,14 @@ async def find(services: Services, call: Call, tenant_id: TenantId, session_id: 
 
 
 async def end(services: Services, call: Call, record: Document) -> None:
-    """End the session of a record and notify its applications. Raises WebhookTransactionFailed."""
+    """End the session of a record and notify its applications.
+
+    Raises WebhookTransactionFailed, and Unauthorized if the guard of the request refuses the user.
+    """
     tenant_id = TenantId(record["tenantId"])
     user = await services.directory.users.find(tenant_id, UserId(record["userId"]))
     if user is not None:
+        await write_guard.check_sign_out(user)
         await services.bus.request_approval(call.within(tenant_id), [revocation(record, user)])
     await sso_sessions.end_by_id(services, call, tenant_id, record["id"])
 

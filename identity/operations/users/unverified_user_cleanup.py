@@ -1,8 +1,9 @@
 """Delete users and registrations that were not verified within the retention period of their tenant or application.
 
 Only users and registrations with a pending verification are deleted: not users who changed a verified address, and not
-users created while verification was off. Children without a family are deleted too if the tenant configures it. Each
-deletion is the operation of the API; one that a webhook vetoes is retried in the next run.
+users created while verification was off. Children without a family are deleted too if the tenant configures it.
+Administrators stay: settings of the tenant do not decide about them. Each deletion is the operation of the API; one
+that a webhook vetoes is retried in the next run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from identity.call import AnonymousCaller, Call, Document, Origin
 from identity.errors import NotFound, Unavailable, WebhookTransactionFailed
 from identity.ids import TenantId, new_id
 from identity.instants import Instant, later
+from identity.operations.groups import administrators
 from identity.operations.users import registrations, users
 from identity.services import Services
 from identity.store.users import CleanupFilter
@@ -73,6 +75,8 @@ async def _delete_users(
 ) -> None:
     tenant_id = TenantId(tenant["id"])
     async for user in _find_each(services, tenant_id, criteria):
+        if await administrators.is_administrator(services, user):
+            continue
         if only_without_family and await services.directory.families.find_of_user(tenant_id, user["id"]):
             continue
         deletion = users.delete(services, _new_call(services, tenant_id), user["id"], expected=user)

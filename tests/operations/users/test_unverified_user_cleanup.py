@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from identity import app
+from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
 from identity.operations.users import unverified_user_cleanup
 from tests import internals
@@ -105,6 +106,26 @@ async def test_unverified_user_is_deleted_after_the_configured_days(cleanup: Cle
     await cleanup.sweep()
     assert not await cleanup.is_there(made)
     assert all([await cleanup.is_there(one) for one in (verified, skipped, nameless)])
+
+
+@pytest.mark.requirement("console-25")
+async def test_administrator_stays_whatever_the_tenant_deletes(service, api, clock) -> None:
+    """Otherwise whoever may change the tenant would delete administrators who have not verified their address."""
+    default = await api.get(f"/api/tenant/{DEFAULT_TENANT}")
+    cleanup = Cleanup(api, service, DEFAULT_TENANT, "")
+    email = {"verifyEmail": True, "verificationEmailTemplateId": EMAIL_TEMPLATE}
+    await cleanup.change_tenant(emailConfiguration=email, userDeletePolicy=POLICY)
+    try:
+        ordinary = await cleanup.made()
+        registration = {"applicationId": ADMINISTRATOR_APPLICATION_ID, "roles": ["admin"]}
+        made = await cleanup.made(registration=registration)
+        await cleanup.wait(clock, seconds=DAYS * DAY + 60)
+        await cleanup.sweep()
+        assert not await cleanup.is_there(ordinary)
+        assert await cleanup.is_there(made)
+        await api.delete(f"/api/user/{made['user']['id']}", params={"hardDelete": "true"})
+    finally:
+        await api.put(f"/api/tenant/{DEFAULT_TENANT}", json={"tenant": default.json()["tenant"]})
 
 
 async def test_new_address_restarts_the_period(cleanup: Cleanup, clock) -> None:
