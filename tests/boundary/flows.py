@@ -32,7 +32,7 @@ _PAGES: Final = (
 
 
 def asserted(world: World, rng: random.Random) -> Document:
-    """Return the claims about a person: an administrator, the attacker's own, or a stranger, with roles of the console."""
+    """Return claims about a person: an administrator, the attacker's own, or a stranger, with roles of the console."""
     victim = world.victims.users[rng.choice(sorted(world.victims.users))]
     email = rng.choice(
         [victim["email"], victim["email"].upper(), world.attacker.person["email"], f"{new_id()}@example.com"]
@@ -103,8 +103,9 @@ async def code_flow(caller: Caller, world: World, known: KnownValues, rng: rando
     parsed = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(answer.headers.get("Location", "")).query))
     if "code" not in parsed:
         return answer
+    secret = caller.credentials.get("client_secret", world.rp.secret)
     form = {"grant_type": "authorization_code", "code": parsed["code"], "redirect_uri": REDIRECT_URI,
-            "client_id": client_id, "client_secret": caller.credentials.get("client_secret", world.rp.secret)}  # fmt: skip
+            "client_id": client_id, "client_secret": secret}  # fmt: skip
     return await caller.anonymous.post("/oauth2/token", data=form)
 
 

@@ -92,15 +92,14 @@ async def _submit(
     """Submit a form of a page with some fields changed; None if the page has none."""
     assert caller.browser is not None
     page = Page(shown)
-    forms = [
-        form for form in page.forms if form["method"].lower() == "post" and "sign-out" not in form["action"]
-    ]
+    forms = [form for form in page.forms if form["method"].lower() == "post" and "sign-out" not in form["action"]]
     if not forms:
         return None
     form = rng.choice(forms)
     data = {name: changed(name, value, known, rng) for name, value in form["fields"].items()}
     confirmations = [attributes["data-confirm"] for _, attributes in page.tags if "data-confirm" in attributes]
-    data |= {"name": name for name in confirmations}
+    if confirmations:
+        data["name"] = confirmations[0]
     target = urllib.parse.urljoin(str(shown.url), form["action"] or str(shown.url))
     return await caller.browser.http.post(target, data=data)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from identity import permissions
-from tests.boundary import attacks, callers, calls, flows, snapshots, takeovers
+from tests.boundary import attack_calls, callers, calls, flows, snapshots, takeovers
 from tests.boundary.attacks import Target
 from tests.boundary.callers import Caller, Callers
 from tests.boundary.forms import Forms
@@ -55,20 +55,25 @@ class Report:
     accepted_labels: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     failures: list[str] = dataclasses.field(default_factory=list)
 
+    def share(self, name: str) -> float:
+        """Return the share of the calls of a caller that the service accepted."""
+        return self.accepted[name] / max(1, self.calls[name])
+
+    def share_of_steps(self, name: str) -> float:
+        """Return the share of the steps of a caller that have an accepted call."""
+        return self.accepted_steps[name] / max(1, self.steps[name])
+
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}: {self.sequences.total()} sequences, {self.calls.total()} calls,"
-                 f" {self.accepted.total()} accepted, {len(self.accepted_labels)} of {len(self.labels)} kinds accepted"]  # fmt: skip
-        for name in callers.NAMES:
-            lines.append(
-                f"{name}: {self.sequences[name]} sequences, {self.calls[name]} calls,"
-                f" {_share(self.accepted[name], self.calls[name])} accepted,"
-                f" {_share(self.accepted_steps[name], self.steps[name])} of the steps"
-            )
+        lines = [
+            f"seed {self.seed}: {self.sequences.total()} sequences, {self.calls.total()} calls",
+            f"accepted: {self.accepted.total()} calls of {len(self.accepted_labels)} of {len(self.labels)} kinds",
+            *(
+                f"{name}: {self.sequences[name]} sequences, {self.calls[name]} calls, accepted: {self.share(name):.0%},"
+                f" of the steps: {self.share_of_steps(name):.0%}"
+                for name in callers.NAMES
+            ),
+        ]
         return "\n".join(lines + [f"FAILED {failure}" for failure in self.failures])
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "none"
 
 
 @dataclasses.dataclass
@@ -179,7 +184,7 @@ class Run:
 
     def _request(self, caller: Caller, rng: random.Random, known: KnownValues) -> calls.Request | None:
         """Return an attack, or a random call of a random operation."""
-        possible = [attack for attack in attacks.ATTACKS if caller.may_call(attack.path, attack.method)]
+        possible = [attack for attack in attack_calls.ATTACKS if caller.may_call(attack.path, attack.method)]
         if possible and caller.name not in flows.OF_CALLERS and rng.random() < _ATTACK_SHARE:
             victim = self.world.victims.users[rng.choice(sorted(self.world.victims.users))]
             return rng.choice(possible).request(Target(self.world, victim, rng))

@@ -92,15 +92,13 @@ async def _hashes(world: World) -> dict[str, str]:
 
 
 async def _forget_attempts(world: World) -> None:
-    """Forget failed logins and limits, and end the sessions of administrators that recipes began."""
+    """Forget failed logins and limits, and restore the sessions of the administrators."""
     client: Any = internals.redis(world.service).client
     keys = [key async for key in client.scan_iter(match="*limit*", count=5000)]
     keys += [key async for key in client.scan_iter(match="*failed*", count=5000)]
     if keys:
         await client.delete(*keys)
-    for user_id in world.victims.ids:
-        await internals.store(world.service, "sso_sessions").end_of_user(DEFAULT_TENANT, user_id)
-        await internals.store(world.service, "refresh_tokens").revoke_user(DEFAULT_TENANT, user_id)
+    await world.victims.sign_in()
 
 
 async def console_of(world: World) -> dict[str, Document]:

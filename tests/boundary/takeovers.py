@@ -20,7 +20,7 @@ from identity.operations.sessions import sso_sessions
 from tests import internals
 from tests.boundary import victims
 from tests.boundary.world import PASSWORD, REDIRECT_URI, World, log_in
-from tests.conftest import DEFAULT_TENANT
+from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY
 from tests.console import administrator
 from tests.console.administrator import Browser, Page
 
@@ -103,7 +103,9 @@ async def seen_secrets(attempt: Attempt) -> None:
 
 async def secrets_of(world: World) -> dict[str, str]:
     """Return the secrets of the administrators by what they are, those in their mails included."""
-    found = {}
+    administrators = world.victims
+    found = {"a key": SUPER_KEY, "the key of a key manager": MANAGER_KEY, "a password": victims.PASSWORD,
+             "a session": administrators.session_secret, "a refresh token": administrators.token}  # fmt: skip
     users = internals.store(world.service, "users")
     for role in ("admin", "by group"):
         user = await users.find(DEFAULT_TENANT, world.victims.users[role]["id"])
@@ -191,8 +193,9 @@ async def forged_token(attempt: Attempt) -> None:
     service, tenants = world.service, internals.store(world.service, "tenants")
     tenant = await tenants.get(None, DEFAULT_TENANT)
     now = internals.now(service) // 1000
-    claims = {"sub": user["id"], "aud": world.rp.client_id, "iss": tenant["issuer"], "iat": now, "exp": now + 600,
-              "auth_time": now, "authenticationType": "PASSWORD", "applicationId": world.rp.client_id, "tid": DEFAULT_TENANT,
+    client_id = world.rp.client_id
+    claims = {"sub": user["id"], "aud": client_id, "iss": tenant["issuer"], "iat": now, "exp": now + 600,
+              "auth_time": now, "authenticationType": "PASSWORD", "applicationId": client_id, "tid": DEFAULT_TENANT,
               "tty": "at", "scope": "openid", "roles": ["admin"]}  # fmt: skip
     issuer = internals.store(service, "issuer")
     key_id = tenant["jwtConfiguration"]["accessTokenKeyId"]

@@ -10,12 +10,13 @@ import httpx
 
 from identity import app
 from identity.app import ADMINISTRATOR_APPLICATION_ID
-from identity.domain.configuration import administrator_roles
+from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.configuration.administrator_roles import Authority
-from identity.ids import new_id
+from identity.ids import TenantId, UserId, new_id, new_secret
 from identity.operations.groups import administrators
+from identity.store.browser_sessions import SsoSession
 from tests import internals, two_factor
-from tests.api.test_administrators import import_passkey
+from tests.api.test_administrators import import_passkey, import_refresh_token
 from tests.conftest import DEFAULT_TENANT
 from tests.console import administrator
 from tests.fuzz.known_values import KnownValues
@@ -26,6 +27,7 @@ PASSWORD = "the password that only the administrator knows"
 ROLES = ("admin", "user-manager", "developer", "auditor", "tenant-admin")
 _PROTECTED = ("active", "email", "expiry", "identities", "memberships", "mobilePhone", "phoneNumber", "registrations",
               "tenantId", "twoFactor", "uniqueUsername", "username", "verified", "connectorId")  # fmt: skip
+_SESSION_SECONDS = 86_400
 _COUNTED = ("lastLoginInstant", "lastUpdateInstant", "usernameStatus")
 
 
@@ -52,6 +54,10 @@ class Victims:
     api: httpx.AsyncClient
     users: dict[str, Document] = dataclasses.field(default_factory=dict)
     group_id: str = ""
+    session_id: str = dataclasses.field(default_factory=new_id)
+    session_secret: str = dataclasses.field(default_factory=new_secret)
+    token: str = dataclasses.field(default_factory=new_secret)
+    stored_tokens: list[Document] = dataclasses.field(default_factory=list)
 
     async def appoint(self, group_id: str) -> None:
         """Create the administrators; the group grants the role `admin`."""
@@ -73,6 +79,21 @@ class Victims:
         answer = await self.api.patch(f"/api/user/{protected}", json=factor)
         assert answer.status_code == 200, answer.text
         assert (await import_passkey(self.api, self.users["admin"]["id"])).status_code == 200
+
+    async def sign_in(self) -> None:
+        """Give the administrator a session of the console and a refresh token; those of the others end."""
+        tenant_id, sessions = TenantId(DEFAULT_TENANT), internals.store(self.service, "sso_sessions")
+        for user_id in self.ids:
+            await sessions.end_of_user(tenant_id, UserId(user_id))
+        now, admin = internals.now(self.service), UserId(self.admin["id"])
+        session = SsoSession(self.session_id, admin, now, "PASSWORD", is_persistent=False, realm=realm_rules.NAME)
+        await sessions.create(tenant_id, self.session_secret, session, _SESSION_SECONDS)
+        tokens = internals.database(self.service).motor["refresh_tokens"]
+        if not self.stored_tokens:
+            assert (await import_refresh_token(self.api, admin, self.token)).status_code == 200
+            self.stored_tokens = await tokens.find({"userId": admin}).to_list(None)
+        await tokens.delete_many({"userId": {"$in": self.ids}})
+        await tokens.insert_many(self.stored_tokens)
 
     @property
     def admin(self) -> Document:
@@ -152,6 +173,3 @@ def _without_counters(node: Any) -> Any:
 def covers(held: Authority | None, wanted: Authority | None) -> bool:
     """Return whether an authority includes another one; None is that of a person without a role."""
     return wanted is None or (held is not None and held.covers(wanted))
-
-
-__all__ = ["ROLES", "Held", "State", "Victims", "administrator_roles", "covers"]

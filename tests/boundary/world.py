@@ -18,7 +18,7 @@ import orjson
 from identity import app
 from identity.app import ADMINISTRATOR_APPLICATION_ID
 from identity.ids import new_id
-from tests import connectors, fake_provider, internals, plain_http, relying_party, scim, two_factor
+from tests import connectors, fake_provider, plain_http, relying_party, scim, two_factor
 from tests.boundary.victims import Victims
 from tests.conftest import DEFAULT_TENANT, MANAGER_KEY, SUPER_KEY
 from tests.console.administrator import Page
@@ -39,6 +39,7 @@ TENANT_HEADER = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
 MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 STOLEN = "https://thief.example.com/?id="
 RECONCILE = "function reconcile(user, registration, idToken) { user.data.seen = true; }"
+_REFRESHING = ("generateRefreshTokens", "allowTokenRefresh")
 _TIMEOUTS = {"connectTimeout": 500, "readTimeout": 1000}
 _VALIDATE = "function validate(result, user, registration, context) {}"
 _POPULATE = "function populate(jwt, user, registration) { jwt.seen = true; }"
@@ -164,7 +165,7 @@ async def _configure(world: World) -> None:
     }
     await world.make(TENANT, {"tenant": tenant}, "PATCH")
     application = {
-        "loginConfiguration": {"requireAuthentication": False, "generateRefreshTokens": True, "allowTokenRefresh": True},
+        "loginConfiguration": {"requireAuthentication": False, **dict.fromkeys(_REFRESHING, True)},
         "passwordlessConfiguration": workflow,
         "registrationConfiguration": {**workflow, "type": "basic"},
         "oauthConfiguration": {"enabledGrants": ["authorization_code", "password", "refresh_token",

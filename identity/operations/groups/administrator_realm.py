@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Collection
+
 from identity.call import Document
 from identity.domain.configuration import administrator_realm as rules
 from identity.operations.groups import administrators
+from identity.schemas import Shape
 from identity.services import Services
 
 _SCHEMA = "api/tenant.json"
@@ -19,10 +23,16 @@ def of_tenant(services: Services, tenant: Document) -> Document:
     """Return a tenant with the settings of the realm."""
     if rules.is_realm(tenant):
         return tenant
-    schema, config = services.schemas[_SCHEMA], services.config
-    defaults = schema.read({"tenant": {"name": tenant["name"]}})["tenant"]
-    settings = schema.schema["properties"]["tenant"]["properties"].keys()
+    defaults, settings = _defaults(services.schemas[_SCHEMA])
+    config = services.config
     return rules.of_tenant(tenant, defaults, settings, config.console_email, config.console.session_seconds)
+
+
+@functools.lru_cache(maxsize=1)
+def _defaults(schema: Shape) -> tuple[Document, Collection[str]]:
+    """Return the defaults of a tenant, which must not be modified, and the names of its members."""
+    defaults = schema.read({"tenant": {"name": "the realm"}})["tenant"]
+    return defaults, schema.schema["properties"]["tenant"]["properties"].keys()
 
 
 def of_application(services: Services, tenant: Document, application: Document | None) -> Document:
