@@ -28,6 +28,8 @@ _DRAWS: Final = 5
 """How often a step is drawn until the service accepts its call."""
 _FLOW_SHARE: Final = 0.9
 _ATTACK_SHARE: Final = 0.4
+_TENANT_WEIGHT: Final = 3
+"""Most recipes depend on a setting of the tenant."""
 _FORM_SHARE: Final = 0.3
 _FORM_SHARES: Final = {"auditor": 0.1}
 """An auditor's forms are all refused."""
@@ -187,7 +189,8 @@ class Run:
         possible = [attack for attack in attack_calls.ATTACKS if caller.may_call(attack.path, attack.method)]
         if possible and caller.name not in flows.OF_CALLERS and rng.random() < _ATTACK_SHARE:
             victim = self.world.victims.users[rng.choice(sorted(self.world.victims.users))]
-            return rng.choice(possible).request(Target(self.world, victim, rng))
+            weights = [_TENANT_WEIGHT if attack.path == attack_calls.TENANT else 1 for attack in possible]
+            return rng.choices(possible, weights)[0].request(Target(self.world, victim, rng))
         operation = calls.choose(caller, rng)
         return None if operation is None else calls.make(operation, caller, known, rng)
 
