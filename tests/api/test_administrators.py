@@ -18,7 +18,7 @@ from tests.console.administrator import Browser
 METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 USER_ENDPOINTS = {
     "/api/user": METHODS, "/api/user/registration": METHODS, "/api/user/change-password": ["POST"],
-    "/api/user/forgot-password": ["POST"], "/api/group": METHODS, "/api/group/member": ["POST", "PUT"],
+    "/api/user/forgot-password": ["POST"], "/api/group": METHODS, "/api/group/member": ["DELETE", "POST", "PUT"],
     "/api/user/two-factor/recovery-code": ["GET", "POST"], "/api/application": METHODS,
     "/api/application/role": ["POST", "PUT", "PATCH", "DELETE"], "/api/user/import": ["POST"],
     "/api/identity-provider": METHODS, "/api/webauthn": ["DELETE", "GET"], "/api/webauthn/import": ["POST"],
@@ -243,6 +243,37 @@ async def test_member_of_a_group_of_administrators_is_out_of_reach(weak, api, ap
     ]
     assert [answer.status_code for answer in attempts] == [401] * len(attempts)
     assert [one["groupId"] for one in (await api.get(path)).json()["user"]["memberships"]] == [appointing]
+
+
+@pytest.mark.requirement("console-12")
+async def test_administrator_neither_joins_nor_leaves_another_group(weak, api, appointing) -> None:
+    """A group that grants no role of the console may matter elsewhere, and only its other members may be changed."""
+    group_id = (await api.post("/api/group", json={"group": {"name": new_id()}})).json()["group"]["id"]
+    admin, ordinary = await administrator.make(api, "admin"), new_id()
+    by_group = (
+        await api.post("/api/user", json={"user": {"username": new_id(), "password": "a long password"}})
+    ).json()
+    body = {"user": {"username": new_id(), "password": "a long password"}}
+    assert (await api.post(f"/api/user/{ordinary}", json=body)).status_code == 200
+    appointed = {"members": {appointing: [{"userId": by_group["user"]["id"]}]}}
+    assert (await api.post("/api/group/member", json=appointed)).status_code == 200
+    joining = [{"members": {group_id: [{"userId": user_id}]}} for user_id in (admin["id"], by_group["user"]["id"])]
+    for members in joining:
+        assert (await weak.post("/api/group/member", json=members)).status_code == 401
+        assert (await weak.put("/api/group/member", json=members)).status_code == 401
+    joined = await api.post("/api/group/member", json=joining[0])
+    member_id = joined.json()["members"][group_id][0]["id"]
+    path = "/api/group/member"
+    attempts = [
+        await weak.put(path, json={"members": {group_id: []}}),
+        await weak.request("DELETE", path, json={"members": {group_id: [admin["id"]]}}),
+        await weak.delete(f"{path}/{member_id}"),
+        await weak.delete(path, params={"groupId": group_id, "userId": admin["id"]}),
+        await weak.delete(path, params={"groupId": group_id}),
+    ]
+    assert [answer.status_code for answer in attempts] == [401] * len(attempts)
+    added = await weak.post(path, json={"members": {group_id: [{"userId": ordinary}]}})
+    assert added.status_code == 200, added.text
 
 
 @pytest.mark.requirement("console-12")

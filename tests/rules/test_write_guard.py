@@ -19,8 +19,8 @@ UNGUARDED: Final = {
     "remove_imported": "undoes an import of users that were checked",
     "insert_encoded": "of users that `encode` checked",
     "remove_parent_emails": "the address of a deleted parent, which gives no authority",
-    "add_memberships": "operations/groups requires authority over the groups",
-    "remove_memberships": "operations/groups requires authority over the groups",
+    "add_memberships": "operations/groups requires authority over the groups and the members",
+    "remove_memberships": "operations/groups requires authority over the groups and the members",
     "remove_all_memberships": "operations/groups requires authority over the groups",
 }
 """Methods that write users without a check -> why none is needed."""

@@ -18,7 +18,7 @@ from identity.domain.objects.resource_definition import Resource, SearchRules, U
 from identity.errors import Conflict, Duplicate, FieldError, Invalid, NotFound
 from identity.events.changes import Change, Event
 from identity.ids import TenantId, parse_id
-from identity.operations.groups import groups
+from identity.operations.groups import administrators, groups
 from identity.operations.objects import crud
 from identity.services import Services
 from identity.store.groups import USER_INDEX
@@ -217,12 +217,15 @@ async def _commit(
 ) -> None:
     """Commit the changes of all groups in one transaction, with one event per group.
 
-    Raises Conflict when memberships changed since they were read.
+    Raises Conflict when memberships changed since they were read, and Unauthorized for members who are administrators
+    with more permissions than the caller.
     """
     if sum(len(change.removed) + len(change.added) for change in changes) > group_rules.MAXIMUM_CHANGES:
         raise _too_many()
     groups.require_authority(call, *(change.group for change in changes))
     tenant_id = crud.require_tenant(call)
+    changed = {member["userId"] for change in changes for member in (*change.added, *change.removed)}
+    await administrators.require_authority_over(services, call, tenant_id, changed)
     payloads = [
         {"group": await groups.to_response(services, change.group), "members": change.reported} for change in changes
     ]
