@@ -24,6 +24,7 @@ from tests.boundary.world import World
 from tests.fuzz.known_values import KnownValues
 
 _STEPS: Final = 4
+_FLUSHED_AFTER: Final = 500
 _DRAWS: Final = 5
 """How often a step is drawn until the service accepts its call."""
 _FLOW_SHARE: Final = 0.9
@@ -98,6 +99,8 @@ class Run:
                 await self._report(name, number, steps, problems)
             if len(self.report.failures) >= maximum_failures:
                 return
+            if (number + 1) % _FLUSHED_AFTER == 0:
+                await snapshots.flush(self.world)
 
     async def _report(self, name: str, number: int, steps: list[Step], problems: list[str]) -> None:
         """Report a violation with the shortest sequence that shows it."""

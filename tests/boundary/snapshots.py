@@ -87,7 +87,8 @@ async def take(world: World) -> Snapshot:
 
 async def _hashes(world: World) -> dict[str, str]:
     """Return the hash of each collection, which MongoDB computes."""
-    found = await internals.database(world.service).motor.command("dbHash")
+    names = [store.name for store in _stores(world).values()]
+    found = await internals.database(world.service).motor.command("dbHash", collections=names)
     return dict(found["collections"])
 
 
@@ -98,6 +99,13 @@ async def _forget_attempts(world: World) -> None:
     keys += [key async for key in client.scan_iter(match="*failed*", count=5000)]
     if keys:
         await client.delete(*keys)
+    await world.victims.sign_in()
+
+
+async def flush(world: World) -> None:
+    """Delete what expires: sessions, codes and counters would slow a long run down. Roles sign in again."""
+    client: Any = internals.redis(world.service).client
+    await client.flushdb()
     await world.victims.sign_in()
 
 
