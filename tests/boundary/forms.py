@@ -24,6 +24,8 @@ _NAMES: Final = {
 }  # fmt: skip
 """The names of the ids of screens whose paths are no plurals of them."""
 _REPLACED_SHARE: Final = 0.3
+_READ_SHARE: Final = 0.15
+"""Pages without a form, such as exports, which may show secrets."""
 _SKIPPED: Final = ("sign-out", "static", "callback")
 
 
@@ -35,13 +37,15 @@ class Forms:
     """(role, template) of pages that a role may not open."""
 
     async def submit(self, caller: Caller, known: KnownValues, rng: random.Random) -> tuple[str, httpx.Response] | None:
-        """Open a random page of the console with a form, change some fields and submit it; None without an open one."""
+        """Open a random page of the console; with a form, change some fields and submit it. None without an open one."""
         assert caller.browser is not None
+        if rng.random() < _READ_SHARE:
+            template = rng.choice(templates(is_form=False))
+            return f"page {template}", await self._open(caller, _path_of(template, known, rng))
         for template in rng.sample(templates(), len(templates())):
             if (caller.name, template) in self.closed:
                 continue
-            path = re.sub(r"\{\w+\}", _object_id(template, known, rng), template)
-            shown = await self._open(caller, path)
+            shown = await self._open(caller, _path_of(template, known, rng))
             if shown.status_code == 403:
                 self.closed.add((caller.name, template))
                 continue
@@ -63,15 +67,20 @@ class Forms:
 
 
 @functools.cache
-def templates() -> list[str]:
-    """Return the paths of the console that have a form, by their template."""
+def templates(*, is_form: bool = True) -> list[str]:
+    """Return the templates of the pages of the console: those with a form, or the others."""
     found = set()
     for route in openapi.routes():
         if route.template.startswith("/admin") and not any(part in route.template for part in _SKIPPED):
             inherited = tornado.web.RequestHandler
-            if route.handler.get is not inherited.get and route.handler.post is not inherited.post:
+            has_post = route.handler.post is not inherited.post
+            if route.handler.get is not inherited.get and has_post == is_form:
                 found.add(route.template)
     return sorted(found)
+
+
+def _path_of(template: str, known: KnownValues, rng: random.Random) -> str:
+    return re.sub(r"\{\w+\}", lambda _: _object_id(template, known, rng), template)
 
 
 def _object_id(template: str, known: KnownValues, rng: random.Random) -> str:
