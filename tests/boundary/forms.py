@@ -37,7 +37,7 @@ class Forms:
     """(role, template) of pages that a role may not open."""
 
     async def submit(self, caller: Caller, known: KnownValues, rng: random.Random) -> tuple[str, httpx.Response] | None:
-        """Open a random page of the console; with a form, change some fields and submit it. None without an open one."""
+        """Open a random page of the console, and submit its form with some fields changed; None without a page."""
         assert caller.browser is not None
         if rng.random() < _READ_SHARE:
             template = rng.choice(templates(is_form=False))
