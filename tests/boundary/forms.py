@@ -42,10 +42,11 @@ class Forms:
         if rng.random() < _READ_SHARE:
             template = rng.choice(templates(is_form=False))
             return f"page {template}", await self._open(caller, _path_of(template, known, rng))
+        chance = rng.random()  # a sequence is the same again when fewer pages remain to be tried
         for template in rng.sample(templates(), len(templates())):
             if (caller.name, template) in self.closed:
                 continue
-            shown = await self._open(caller, _path_of(template, known, rng))
+            shown = await self._open(caller, _path_of(template, known, random.Random(f"{chance} {template}")))
             if shown.status_code == 403:
                 self.closed.add((caller.name, template))
                 continue

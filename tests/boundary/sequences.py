@@ -25,6 +25,7 @@ from tests.fuzz.known_values import KnownValues
 
 _STEPS: Final = 4
 _FLUSHED_AFTER: Final = 500
+"""The number of sequences after which a long run reports and deletes what expires."""
 _DRAWS: Final = 5
 """How often a step is drawn until the service accepts its call."""
 _FLOW_SHARE: Final = 0.9
@@ -101,6 +102,7 @@ class Run:
                 return
             if (number + 1) % _FLUSHED_AFTER == 0:
                 await snapshots.flush(self.world)
+                print(self.report, flush=True)
 
     async def _report(self, name: str, number: int, steps: list[Step], problems: list[str]) -> None:
         """Report a violation with the shortest sequence that shows it."""
