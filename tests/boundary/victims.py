@@ -115,7 +115,10 @@ class Victims:
             known.add(name, f"{new_id()}@thief.example.com", *(user["email"] for user in users))
 
     async def state(self) -> State:
-        """Return what each administrator of the tenant holds now, whoever appointed it."""
+        """Return what each administrator of the tenant holds now, whoever appointed it.
+
+        Sessions and tokens are those of the victims: the callers are administrators too, and sign in again.
+        """
         users = internals.store(self.service, "users")
         where = {"$or": [{"registrations.applicationId": ADMINISTRATOR_APPLICATION_ID},
                          {"memberships.groupId": self.group_id}, {"_id": {"$in": self.ids}}]}  # fmt: skip
@@ -127,14 +130,15 @@ class Victims:
                 for name in ("webauthn_credentials", "identity_provider_links", "refresh_tokens")
             )
         )
-        store = internals.store(self.service, "sso_sessions")
-        sessions = await asyncio.gather(*(store.find_of_user(DEFAULT_TENANT, user_id) for user_id in ids))
+        store, nothing = internals.store(self.service, "sso_sessions"), frozenset[str]()
+        sessions = await asyncio.gather(*(store.find_of_user(DEFAULT_TENANT, user_id) for user_id in self.ids))
+        ids_of = dict(zip(self.ids, (frozenset(each.session_id for each in own) for own in sessions), strict=True))
         return {
             user["id"]: Held(
-                _account_of(user), passkeys[user["id"]], links[user["id"]],
-                frozenset(session.session_id for session in own), tokens[user["id"]],
+                _account_of(user), passkeys[user["id"]], links[user["id"]], ids_of.get(user["id"], nothing),
+                tokens[user["id"]] if user["id"] in ids_of else nothing,
             )
-            for user, own in zip(found, sessions, strict=True)
+            for user in found
         }  # fmt: skip
 
     async def _ids_by_user(self, collection: str, user_ids: list[str]) -> dict[str, frozenset[str]]:
