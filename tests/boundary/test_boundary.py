@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from identity import write_guard
-from identity.operations.groups import administrators
+from identity.operations.groups import administrator_realm, administrators
 from tests.boundary import attack_calls, callers, sequences, snapshots, world
 from tests.boundary.attacks import STOLEN_PASSWORD, Attack
 from tests.boundary.sequences import Report, Run
@@ -55,24 +55,58 @@ async def test_no_sequence_of_calls_takes_over_an_administrator(run: Run) -> Non
         assert all(run.report.share_of_steps(name) > 0.6 for name in callers.NAMES), str(run.report)
 
 
+@pytest.fixture
+def only(run: Run, monkeypatch: Any) -> Any:
+    """A function that restricts the sequences to some attacks of one caller."""
+
+    def restrict(name: str, *attacks: Attack) -> None:
+        monkeypatch.setattr(attack_calls, "ATTACKS", list(attacks))
+        monkeypatch.setattr(sequences, "_ATTACK_SHARE", 1.0)
+        monkeypatch.setattr(sequences, "_FORM_SHARE", 0.0)
+        monkeypatch.setattr(callers, "NAMES", (name,))
+        run.report = Report(SEED)
+
+    return restrict
+
+
 @pytest.mark.parametrize("name", ["user-manager", "tenant key"])
-async def test_takeover_is_noticed_and_shortened(run: Run, monkeypatch: Any, name: str) -> None:
+async def test_takeover_is_noticed_and_shortened(run: Run, monkeypatch: Any, only: Any, name: str) -> None:
     """Without the guard, one call of several sets the password of an administrator."""
 
     async def accept(*_: Any) -> None:
         return None
 
-    attack = Attack("PATCH", "/api/user/{victimId}", lambda _: {"user": {"password": STOLEN_PASSWORD}})
-    harmless = Attack("GET", "/api/user/{personId}")
     monkeypatch.setattr(write_guard, "check", accept)
     monkeypatch.setattr(administrators, "require_authority", accept)
-    monkeypatch.setattr(attack_calls, "ATTACKS", [attack, harmless, harmless])
-    monkeypatch.setattr(sequences, "_ATTACK_SHARE", 1.0)
-    monkeypatch.setattr(sequences, "_FORM_SHARE", 0.0)
-    monkeypatch.setattr(callers, "NAMES", (name,))
-    run.report = Report(SEED)
+    attack = Attack("PATCH", "/api/user/{victimId}", lambda _: {"user": {"password": STOLEN_PASSWORD}})
+    harmless = Attack("GET", "/api/user/{personId}")
+    only(name, attack, harmless, harmless)
     await run.run(20, maximum_failures=1)
     (failure,) = run.report.failures
     assert "password" in failure
     calls = failure.splitlines()[1:]
     assert len(calls) == 1 and "PATCH /api/user/" in calls[0], failure
+
+
+async def test_settings_of_the_tenant_at_the_console_are_noticed(run: Run, monkeypatch: Any, only: Any) -> None:
+    """Without the realm, the tenant turns off the second factor of administrators."""
+    policy = {"loginPolicy": "Disabled", "authenticator": {"enabled": False}}
+    only(
+        "tenant key",
+        Attack("PATCH", attack_calls.TENANT, lambda _: {"tenant": {"multiFactorConfiguration": policy}}),
+    )
+    await run.run(1)
+    assert not run.report.failures
+    monkeypatch.setattr(administrator_realm, "of_tenant", lambda _services, tenant: tenant)
+    await run.run(1)
+    assert "second factor: opens the console" in "".join(run.report.failures)
+
+
+async def test_mails_by_the_tenant_are_noticed(run: Run, monkeypatch: Any, only: Any) -> None:
+    async def of_user(_services: Any, tenant: Any, _user: Any) -> Any:
+        return tenant
+
+    only("tenant key", Attack("GET", "/api/user/{personId}"))
+    monkeypatch.setattr(administrator_realm, "of_user", of_user)
+    await run.run(1)
+    assert "mails: the tenant's server received a mail" in "".join(run.report.failures)
