@@ -88,20 +88,6 @@ async def test_takeover_is_noticed_and_shortened(run: Run, monkeypatch: Any, onl
     assert len(calls) == 1 and "PATCH /api/user/" in calls[0], failure
 
 
-async def test_settings_of_the_tenant_at_the_console_are_noticed(run: Run, monkeypatch: Any, only: Any) -> None:
-    """Without the realm, the tenant turns off the second factor of administrators."""
-    policy = {"loginPolicy": "Disabled", "authenticator": {"enabled": False}}
-    only(
-        "tenant key",
-        Attack("PATCH", attack_calls.TENANT, lambda _: {"tenant": {"multiFactorConfiguration": policy}}),
-    )
-    await run.run(1)
-    assert not run.report.failures
-    monkeypatch.setattr(administrator_realm, "of_tenant", lambda _services, tenant: tenant)
-    await run.run(1)
-    assert "second factor: opens the console" in "".join(run.report.failures)
-
-
 async def test_mails_by_the_tenant_are_noticed(run: Run, monkeypatch: Any, only: Any) -> None:
     async def of_user(_services: Any, tenant: Any, _user: Any) -> Any:
         return tenant
