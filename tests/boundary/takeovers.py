@@ -17,6 +17,7 @@ from typing import Any, Final
 import httpx
 
 from identity.app import ADMINISTRATOR_APPLICATION_ID as CONSOLE
+from identity.ids import new_id
 from identity.operations.sessions import sso_sessions
 from tests import internals
 from tests.boundary import victims
@@ -214,7 +215,7 @@ async def forged_token(attempt: Attempt) -> None:
     client_id = world.rp.client_id
     claims = {"sub": user["id"], "aud": client_id, "iss": tenant["issuer"], "iat": now, "exp": now + 600,
               "auth_time": now, "authenticationType": "PASSWORD", "applicationId": client_id, "tid": DEFAULT_TENANT,
-              "tty": "at", "scope": "openid", "roles": ["admin"]}  # fmt: skip
+              "jti": new_id(), "tty": "at", "scope": "openid", "roles": ["admin"]}  # fmt: skip
     issuer = internals.store(service, "issuer")
     key_id = tenant["jwtConfiguration"]["accessTokenKeyId"]
     bearer = {"Authorization": f"Bearer {await issuer.sign(key_id, claims, tenant)}"}

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import random
 import time
+import types
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from identity import write_guard
+from identity.operations.authorization import sso_bootstrap
 from identity.operations.groups import administrator_realm, administrators
 from tests.boundary import attack_calls, callers, sequences, snapshots, world
 from tests.boundary.attacks import STOLEN_PASSWORD, Attack
@@ -96,3 +98,13 @@ async def test_mails_by_the_tenant_are_noticed(run: Run, monkeypatch: Any, only:
     monkeypatch.setattr(administrator_realm, "of_user", of_user)
     await run.run(1)
     assert "mails: the tenant's server received a mail" in "".join(run.report.failures)
+
+
+async def test_sessions_by_forged_tokens_are_noticed(run: Run, monkeypatch: Any, only: Any) -> None:
+    async def is_administrator(*_: Any) -> bool:
+        return False
+
+    only("tenant key", Attack("GET", "/api/user/{personId}"))
+    monkeypatch.setattr(sso_bootstrap, "administrators", types.SimpleNamespace(is_administrator=is_administrator))
+    await run.run(1)
+    assert "sessions changed" in "".join(run.report.failures)
