@@ -342,6 +342,11 @@ def test_network_policy_admits_the_given_peers_to_the_ports_of_the_pods():
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     (rule,) = policy["ingress"]
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]
+    objects = rendered(f"--set={peer}", **{"networkPolicy.enabled": "true", "worker.replicaCount": "1"})
+    web, worker = found(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert (web, worker["from"]) == (rule, rule["from"])
+    (container,) = found(objects, "Deployment", "test-identity-worker")["spec"]["template"]["spec"]["containers"]
+    assert worker["ports"] == [{"protocol": "TCP", "port": container["ports"][0]["containerPort"]}]
 
 
 @needs_helm
