@@ -209,7 +209,6 @@ STORED = {
     "EpicGames": {"client_id": "a", "client_secret": "b", "buttonText": "Epic"},
     "Facebook": {"appId": "a", "client_secret": "b", "loginMethod": "UsePopup", "permissions": "email"},
     "Google": {"client_id": "a", "client_secret": "b", "properties": {"api": "x=y", "button": "z"}},
-    "HYPR": {"relyingPartyApplicationId": "a", "relyingPartyURL": "https://hypr.example.com"},
     "LinkedIn": {"client_id": "a", "client_secret": "b"},
     "Nintendo": {"client_id": "a", "client_secret": "b", "emailClaim": "mail"},
     "SAMLv2": {"name": "?", "keyId": "?", "idpEndpoint": "https://saml.example.com", "signRequest": False},
@@ -240,6 +239,13 @@ async def test_other_types_are_stored_and_returned(api, tenant_api, tenant, kind
     assert provider["linkingStrategy"] == ("CreatePendingLink" if kind in players else "LinkByEmail")
     assert {"claimMap", "oauth2"}.isdisjoint(provider)
     assert ("buttonImageURL" in provider) is (kind == "SAMLv2")
+
+
+async def test_provider_without_logins_of_its_type_is_refused_and_not_stored(api) -> None:
+    hypr = {"type": "HYPR", "relyingPartyApplicationId": "a", "relyingPartyURL": "https://hypr.example.com"}
+    assert await created_with(api, hypr) == {"[invalid]identityProvider.type"}
+    found = (await api.get(PATH)).json()["identityProviders"]
+    assert all(provider["type"] != "HYPR" for provider in found)
 
 
 async def test_type_without_name_is_unique(tenant_api, tenant) -> None:
@@ -662,13 +668,19 @@ async def test_login_start_is_not_supported(api, http, application) -> None:
     ("provider", "reason"),
     [
         (openid(), "Logins of type OpenIDConnect have no start."),
-        ({"type": "HYPR"}, "Users cannot log in through identity providers of type HYPR here."),
+        (
+            {"type": "SAMLv2IdPInitiated", "issuer": "urn:y", "name": "Started"},
+            "Users cannot log in through identity providers of type SAMLv2IdPInitiated here.",
+        ),
     ],
 )
 async def test_start_reports_reason_of_refusal(
     api: httpx.AsyncClient, tenant_api: httpx.AsyncClient, application: Document, provider: Document, reason: str
 ) -> None:
     enabled = {"enabled": True, "applicationConfiguration": {application["id"]: {"enabled": True}}}
+    if "issuer" in provider:
+        key = {"key": {"name": new_id(), "algorithm": "ES256"}}
+        enabled["keyId"] = (await api.post("/api/key/generate", json=key)).json()["key"]["id"]
     made = await api.post("/api/identity-provider", json={"identityProvider": {**provider, **enabled}})
     assert made.status_code == 200, made.text
     body = {"applicationId": application["id"], "identityProviderId": made.json()["identityProvider"]["id"]}

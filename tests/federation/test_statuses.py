@@ -142,6 +142,20 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
     assert (await federated.logged_in(200))["user"]["id"] == user["id"]
 
 
+@pytest.mark.requirement("core-18-lambdas-30")
+async def test_lambda_decides_about_logins_of_a_provider(federated, fake) -> None:
+    user = await linked_user(federated, fake)
+    method = {"method": "email", "email": "second@example.com"}
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"twoFactor": {"methods": [method]}}})
+    body = "function checkRequired(result, user, registration, context) { result.required = user.data.risky === true; }"
+    wanted = {"lambda": {"name": new_id(), "type": "MFARequirement", "body": body}}
+    lambda_id = (await federated.api.post("/api/lambda", json=wanted)).json()["lambda"]["id"]
+    await federated.configure(lambdaConfiguration={"multiFactorRequirementId": lambda_id})
+    await federated.logged_in(200)
+    await federated.api.patch(f"/api/user/{user['id']}", json={"user": {"data": {"risky": True}}})
+    await federated.logged_in(242)
+
+
 @pytest.mark.requirement("core-11-33")
 async def test_required_password_change_does_not_apply(federated, fake) -> None:
     user = await linked_user(federated, fake)
@@ -332,10 +346,12 @@ async def test_provider_of_another_tenant_is_rejected(federated, api, fake) -> N
 
 @pytest.mark.requirement("core-11-3")
 async def test_types_without_login_support_are_rejected(federated) -> None:
-    await federated.add_provider(type="HYPR", tenantId=federated.tenant["id"])
+    key = await federated.api.post("/api/key/generate", json={"key": {"name": new_id(), "algorithm": "ES256"}})
+    key_id = key.json()["key"]["id"]
+    await federated.add_provider(type="SAMLv2IdPInitiated", issuer="x", keyId=key_id, tenantId=federated.tenant["id"])
     answer = await federated.log_in(data={"token": "x"})
     assert await refused(answer) == {"[invalid]identityProviderId"}
-    assert "HYPR" in answer.text
+    assert "SAMLv2IdPInitiated" in answer.text
 
 
 @pytest.mark.requirement("core-11-29")

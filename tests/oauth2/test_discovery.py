@@ -19,7 +19,7 @@ CONTRACT = {
     "end_session_endpoint", "frontchannel_logout_supported", "grant_types_supported",
     "id_token_signing_alg_values_supported", "issuer", "jwks_uri", "response_modes_supported",
     "response_types_supported", "scopes_supported", "subject_types_supported", "token_endpoint",
-    "token_endpoint_auth_methods_supported", "userinfo_endpoint", "userinfo_signing_alg_values_supported",
+    "token_endpoint_auth_methods_supported", "userinfo_endpoint",
 }  # fmt: skip
 
 
@@ -211,11 +211,11 @@ async def test_each_field_has_the_published_value(http, service):
         "end_session_endpoint": f"{base}/oauth2/logout",
         "frontchannel_logout_supported": True,
         "id_token_signing_alg_values_supported": algorithms,
-        "userinfo_signing_alg_values_supported": algorithms,
         "response_modes_supported": ["form_post", "fragment", "query"],
         "subject_types_supported": ["public"],
     }
     assert {name: document[name] for name in published} == published
+    assert "userinfo_signing_alg_values_supported" not in document, "userinfo responses are not signed"
     assert {"code", "id_token", "token id_token"} <= set(document["response_types_supported"])
     grants = {"authorization_code", "password", "implicit", "refresh_token"}
     assert grants | {"urn:ietf:params:oauth:grant-type:device_code"} <= set(document["grant_types_supported"])
