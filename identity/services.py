@@ -13,6 +13,7 @@ from identity.events.delivery import Deliverer
 from identity.ids import TenantId
 from identity.instants import Clock
 from identity.outbound import breached_passwords
+from identity.outbound.address_lists import AddressLists
 from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.federation import FederationClient
 from identity.outbound.geoip import GeoIpDatabase
@@ -187,6 +188,8 @@ class Limits:
     ip_access_control_lists: Documents
     initial_access_tokens: InitialAccessTokens
     client_registrations: ClientRegistrations
+    blocklist: AddressLists
+    """The addresses with a bad reputation, from the operator's files."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ from identity.operations.objects import event_logs
 from identity.operations.sessions import back_channel_logout
 from identity.operations.webhooks.webhook_monitoring import WebhookMonitor
 from identity.outbound import breached_passwords, tracing
+from identity.outbound.address_lists import AddressLists
 from identity.outbound.client_key_fetch import ClientKeyFetcher
 from identity.outbound.connector_clients import ConnectorClients
 from identity.outbound.federation import FederationClient
@@ -140,6 +141,7 @@ def wired(
         "instance_id": instance_id,
         "default_tenant_id": tenant_id,
         "geoip": delivery.geoip,
+        "blocklist": AddressLists(config.client_risk.blocklist_files),
         "issuer": TokenIssuer(ring, _refresh_throttle(stores)),
         "authentication_metrics": AuthenticationMetrics(registry),
         "http": delivery.http,

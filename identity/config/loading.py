@@ -74,6 +74,9 @@ def _file_faults(file: Path, values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{file}: {section}.{name}: there is no file {file.parent / given}; {remedy}"
     for setting, address in (("mongodb.uri", values["mongodb"]["uri"]), ("redis.url", values["redis"]["url"])):
         yield from _tls_file_faults(setting, address)
+    for given in values["client_risk"]["blocklist_files"]:
+        if not (file.parent / given).is_file():
+            yield f"{file}: client_risk.blocklist_files: there is no file {file.parent / given}; create it"
     if values["breaches"]["source"] == "file" and values["breaches"]["file"] is None:
         yield f"{file}: breaches.file: required by breaches.source; name a file, or set breaches.source to none"
 
@@ -122,6 +125,8 @@ def _converted(kind: Any, setting: str, value: Any, folder: Path) -> Any:
         return tuple(ipaddress.ip_network(text) for text in value)
     if kind in {tuple[int, ...], tuple[str, ...]}:
         return tuple(value)
+    if kind == tuple[Path, ...]:
+        return tuple(folder / name for name in value)
     if kind == Path | None:
         return folder / value
     if kind == Mapping[str, bool] | None:

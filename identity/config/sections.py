@@ -239,6 +239,29 @@ class GeoIp:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ClientRisk:
+    """The thresholds of risk signals, and the lists of addresses and user agents with a bad reputation.
+
+    Each pair of thresholds is that of MEDIUM, the milder one, and of HIGH.
+    """
+
+    medium_score: int
+    high_score: int
+    dormant_account_medium_days: int
+    dormant_account_days: int
+    dormant_password_medium_days: int
+    dormant_password_days: int
+    recent_change_medium_hours: int
+    recent_change_hours: int
+    failed_attempts_medium: int
+    failed_attempts: int
+    failed_attempt_minutes: int
+    blocklist_files: tuple[Path, ...]
+    blocklist_ids: tuple[str, ...]
+    suspicious_user_agents: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Outbound:
     """The HTTP proxy for outgoing requests, if any."""
 
@@ -334,6 +357,7 @@ class Config:
     client_registration: ClientRegistration
     breaches: Breaches
     geoip: GeoIp
+    client_risk: ClientRisk
     outbound: Outbound
     api_keys: ApiKeys
     audit: Audit

@@ -478,7 +478,7 @@ async def test_stored_members_are_returned_and_unknown_ones_dropped(api) -> None
         "scimServerConfiguration": {"enabled": True, "schemas": {"a": 1}},
         "webAuthnConfiguration": {"enabled": True, "relyingPartyName": "x", "bootstrapWorkflow": {"enabled": False}},
         "phoneConfiguration": {"unverified": {"behavior": "Gated"}},
-        "clientRiskConfiguration": {"anything": [1, 2]},
+        "clientRiskConfiguration": {"enabled": True, "botDetected": False, "impossibleTravel": True},
         "formConfiguration": {"adminUserFormId": forms["adminUser"]},
         "captchaConfiguration": {**DEFAULTS["captchaConfiguration"], "siteKey": "site", "threshold": 1},
         "baseURL": "https://links.example.com/base",

@@ -142,7 +142,7 @@ async def test_a_second_factor_completes_the_login_of_the_provider(federated, fa
     assert (await federated.logged_in(200))["user"]["id"] == user["id"]
 
 
-@pytest.mark.requirement("core-18-lambdas-30")
+@pytest.mark.requirement("core-18-lambdas-35")
 async def test_lambda_decides_about_logins_of_a_provider(federated, fake) -> None:
     user = await linked_user(federated, fake)
     method = {"method": "email", "email": "second@example.com"}

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Final
 
 from identity.call import Document
+from identity.domain.login.client_risk import ClientRisk
 from identity.domain.objects.owner_settings import EmailVerification
 from identity.domain.passwords import password_policy
 from identity.domain.passwords.password_policy import PasswordRules
@@ -71,7 +72,8 @@ class SecondFactorRequired:
     """The login requires a two-factor code, or that the user adds one of the `configurable` methods first.
 
     The other members are the state with which the login continues: how the user authenticated, the login id type, why
-    the password has to be changed, and `event_members`, to be added to the login events.
+    the password has to be changed, and `event_members`, to be added to the login events. `risk` is the risk, if it was
+    assessed.
     """
 
     user: Document
@@ -81,6 +83,19 @@ class SecondFactorRequired:
     is_federated: bool = False
     reason_to_change: str | None = None
     event_members: Document = dataclasses.field(default_factory=dict)
+    risk: ClientRisk | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SecondFactorDecision:
+    """Whether a login requires a second factor, decided by the risk or by a lambda.
+
+    `is_suspicious`: the lambda demands the event `user.login.suspicious`. `risk` is None where it was not assessed.
+    """
+
+    is_required: bool
+    is_suspicious: bool = False
+    risk: ClientRisk | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,7 +156,8 @@ class Authenticated:
 
     `is_federated`: an identity provider authenticated the user, so that no password policy applies.
     `has_second_factor`: a second factor was completed, or the device is trusted. `reason_to_change`: why the password
-    has to be changed, if that was determined while the password was known.
+    has to be changed, if that was determined while the password was known. `decision` is None where the login policy
+    alone decides about a second factor.
     """
 
     tenant: Document
@@ -152,6 +168,7 @@ class Authenticated:
     is_federated: bool = False
     has_second_factor: bool = False
     reason_to_change: str | None = None
+    decision: SecondFactorDecision | None = None
 
     @property
     def registration(self) -> Document | None:
@@ -193,16 +210,25 @@ def _expired(login: Authenticated) -> Halt | None:
 
 
 def _second_factor(login: Authenticated) -> Halt | None:
-    if login.has_second_factor or not two_factor.is_challenged(
-        login.tenant, login.application, login.user, is_trusted=False
-    ):
+    if login.has_second_factor or not _requires_second_factor(login):
         return None
+    decision = login.decision
     has_methods = bool(login.user["twoFactor"]["methods"])
     return SecondFactorRequired(
         login.user,
         () if has_methods else two_factor.configurable_methods(login.tenant),
         is_federated=login.is_federated,
         reason_to_change=None if login.is_federated else _reason_to_change(login),
+        risk=None if decision is None else decision.risk,
+    )
+
+
+def _requires_second_factor(login: Authenticated) -> bool:
+    if login.decision is not None:
+        return login.decision.is_required
+    is_undecided = two_factor.has_requirement_lambda(login.tenant, login.application)
+    return (is_undecided and bool(login.user["twoFactor"]["methods"])) or two_factor.is_challenged(
+        login.tenant, login.application, login.user, is_trusted=False
     )
 
 

@@ -28,6 +28,8 @@ REQUIRED: Final = "Required"
 do, with Required all do.
 """
 
+_STRICTNESS: Final = (DISABLED, "ChallengeOnHighRisk", "ChallengeOnMediumRisk", ENABLED, REQUIRED)
+
 ADDRESS_MEMBERS: Final = {EMAIL: "email", SMS: "mobilePhone"}
 """Method -> the member with the address to which its codes are sent."""
 
@@ -53,9 +55,9 @@ def trust_policy(application: Document | None) -> str:
 
 
 def is_challenged(tenant: Document, application: Document | None, user: Document, *, is_trusted: bool) -> bool:
-    """Whether a login requires a second factor.
+    """Whether a login requires a second factor by its policy alone.
 
-    Risk-based policies, for which no risk is assessed, require it of every user who has a method.
+    Policies that depend on the risk require it of every user who has a method: the risk of this login is not known.
     """
     policy = login_policy(tenant, application)
     if policy == DISABLED:
@@ -63,6 +65,32 @@ def is_challenged(tenant: Document, application: Document | None, user: Document
     if user["twoFactor"]["methods"]:
         return not is_trusted
     return policy == REQUIRED
+
+
+def proves_second_factor(tenant: Document, own: Document, other: Document, user: Document) -> bool:
+    """Whether a login to the application `own` required the second factor that one to `other` requires.
+
+    A policy that depends on the risk required none of logins with a low risk, and a lambda may exempt any login.
+    """
+    if requirement_lambda(tenant, own) != requirement_lambda(tenant, other):
+        return False
+    policies = login_policy(tenant, own), login_policy(tenant, other)
+    if not is_challenged(tenant, own, user, is_trusted=False):
+        return False
+    return policies[0] in {ENABLED, REQUIRED} or _STRICTNESS.index(policies[0]) >= _STRICTNESS.index(policies[1])
+
+
+def has_requirement_lambda(tenant: Document, application: Document | None) -> bool:
+    """Return whether a lambda decides about second factors."""
+    return requirement_lambda(tenant, application) is not None
+
+
+def requirement_lambda(tenant: Document, application: Document | None) -> str | None:
+    """Return the id of the lambda that decides about second factors: the application's, else the tenant's."""
+    for owner in (application, tenant):
+        if owner is not None and (found := owner.get("lambdaConfiguration", {}).get("multiFactorRequirementId")):
+            return str(found)
+    return None
 
 
 def configurable_methods(tenant: Document) -> tuple[str, ...]:

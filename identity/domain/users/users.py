@@ -320,7 +320,7 @@ def may_log_in_as(user: Document, login_id: str, types: Iterable[str]) -> str | 
 def without_secrets(user: Document) -> Document:
     """Return the user as events contain it: without password, secrets, credentials and look-up keys."""
     shown = _without(user, {"private", *_PASSWORD_MEMBERS})
-    methods = [_without(method, {"secret"}) for method in user["twoFactor"]["methods"]]
+    methods = [_without(method, {"insertInstant", "secret"}) for method in user["twoFactor"]["methods"]]
     shown["twoFactor"] = {"methods": methods, "recoveryCodes": []}
     shown["registrations"] = [_without(registration, {"authenticationToken"}) for registration in user["registrations"]]
     return shown

@@ -45,7 +45,8 @@ def _value(schema: Mapping[str, Any], name: str, now: Instant) -> Any:
             members = schema.get("properties", {})
             return {key: _value(child, key, now) for key, child in members.items() if key in names}
         case "array":
-            return [_value(schema["items"], name, now)] * schema.get("minItems", 0)
+            items = schema["items"]
+            return [_value(items, name, now)] * max(schema.get("minItems", 0), 1 if "enum" in items else 0)
         case "integer":
             return now if name.endswith("Instant") else 1
         case "number":

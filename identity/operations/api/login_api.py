@@ -13,10 +13,9 @@ from identity.ids import TenantId
 from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.clients import Client
 from identity.operations.groups import administrators
-from identity.operations.login import one_time_passwords, password_login
-from identity.operations.login.password_login import Credentials
+from identity.operations.login import one_time_passwords, password_login, second_factor_decisions
+from identity.operations.login.password_login import Credentials, LoginDetails
 from identity.operations.objects import crud, user_lookup
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.services import Services
@@ -99,7 +98,7 @@ async def ping(services: Services, call: Call, body: Document) -> LoginResponse:
         result = halt
     else:
         result = await password_login.complete_login(
-            services, call, user, application, "PING", is_new_device=options.is_new_device
+            services, call, user, application, "PING", LoginDetails(is_new_device=options.is_new_device)
         )
     return await login_responses.build_response(services, call, client, result, "PING", options)
 
@@ -123,7 +122,9 @@ async def _log_in_by_one_time_password(
         call.now,
         has_second_factor=redeemed.details.satisfies_second_factor(application),
     )
-    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, trust_id)
+    authenticated = await second_factor_decisions.decide(
+        services, call, authenticated, trust_id, is_new_device=options.is_new_device
+    )
     kind = one_time_passwords.AUTHENTICATION_TYPE
     result = await password_login.continue_login(
         services, call, authenticated, kind, is_new_device=options.is_new_device, side_effects=redeemed.side_effects

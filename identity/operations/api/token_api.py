@@ -18,6 +18,7 @@ from identity.operations.clients import bearer_tokens, clients
 from identity.operations.clients.bearer_tokens import Bearer
 from identity.operations.clients.clients import Client
 from identity.operations.lambdas import token_lambdas
+from identity.operations.login import second_factor_decisions
 from identity.operations.objects import key_assignments, references
 from identity.operations.users.login_responses import LoginResponse
 from identity.services import Services
@@ -47,7 +48,7 @@ async def issue(
     if not security_profiles.allows_tokens_by_api(client.application):
         message = "The application of the [applicationId] receives tokens only from the token endpoint."
         raise Invalid.field("invalid", "applicationId", message)
-    _require_no_halt(call, bearer, client)
+    await _require_no_halt(services, call, bearer, client)
     registration = users.find_registration(bearer.user, client.client_id)
     login = TokenContext(client.tenant, client.application, bearer.user, (), (), "JWT_SSO", call.now)
     remaining = max(1, int(bearer.token.claims["exp"]) - numeric_date(call.now))
@@ -94,17 +95,18 @@ async def _require_own_key(services: Services, call: Call, tenant: Document, key
         raise Invalid.field("invalid", "keyId", "The [keyId] must be the id of a signing key of the tenant.")
 
 
-def _require_no_halt(call: Call, bearer: Bearer, client: Client) -> None:
+async def _require_no_halt(services: Services, call: Call, bearer: Bearer, client: Client) -> None:
     """Raise Unauthorized if a login to the application would not be complete.
 
     A token of an application with weaker requirements must not give access to one with stricter ones. The token proves
     a second factor if its own application requires one.
     """
     tenant, user = client.tenant, bearer.user
-    was_challenged = two_factor.is_challenged(tenant, bearer.token.application, user, is_trusted=False)
-    halt = login_outcomes.find_halt(
-        Authenticated(tenant, client.application, user, call.now, is_federated=True, has_second_factor=was_challenged)
+    was_challenged = two_factor.proves_second_factor(tenant, bearer.token.application, client.application, user)
+    login = Authenticated(
+        tenant, client.application, user, call.now, is_federated=True, has_second_factor=was_challenged
     )
+    halt = login_outcomes.find_halt(await second_factor_decisions.decide(services, call, login, None))
     if halt is not None:
         raise Unauthorized(log_detail=f"a login to the application would end as {type(halt).__name__}")
 

@@ -328,6 +328,7 @@ def unmet_requirement(call: Call, client: Client, current: CurrentLogin) -> Prob
         call.now,
         is_federated=current.is_federated,
         has_second_factor=current.has_second_factor,
+        decision=current.decision,
     )
     requirement = login_outcomes.find_halt(authenticated)
     if requirement is None and _lacks_registration(client, current.user):

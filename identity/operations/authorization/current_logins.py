@@ -13,10 +13,10 @@ from identity.errors import LoginRequired
 from identity.operations.authorization import administrator_logins
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
+from identity.operations.login import second_factor_decisions
 from identity.operations.login_transactions.authorization_steps import Browser, CurrentLogin
 from identity.operations.login_transactions.login_transactions import AuthenticatedLogin
 from identity.operations.sessions import sso_sessions
-from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.browser_sessions import SsoSession
 from identity.tokens.jws import Rejection
@@ -90,11 +90,13 @@ async def _find_user(services: Services, call: Call, client: Client, session: Ss
 async def _current_login(
     services: Services, call: Call, client: Client, session: SsoSession, user: Document, browser: Browser
 ) -> CurrentLogin:
-    """Return a session's login, with a second factor if the session had one or the trusted device needs none."""
+    """Return a session's login, with a second factor if the session had one or this use of it needs none."""
     had_second_factor = bool(session.second_factor)
     known = Authenticated(client.tenant, client.application, user, call.now, has_second_factor=had_second_factor)
-    authenticated = await two_factor_trust.apply_device_trust(services, call, known, browser.trust_id)
-    return CurrentLogin(session, user, browser.sso_secret, has_second_factor=authenticated.has_second_factor)
+    authenticated = await second_factor_decisions.decide(services, call, known, browser.trust_id)
+    decision = authenticated.decision
+    needs_none = authenticated.has_second_factor or (decision is not None and not decision.is_required)
+    return CurrentLogin(session, user, browser.sso_secret, has_second_factor=needs_none, decision=decision)
 
 
 async def _is_requested_user(services: Services, request: AuthorizationRequest, user_id: str) -> bool:

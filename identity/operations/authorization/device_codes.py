@@ -18,7 +18,7 @@ from identity.operations.clients import bearer_tokens
 from identity.operations.clients.bearer_tokens import Bearer
 from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import Client
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.users import identity_provider_links
 from identity.services import Services
 from identity.store.device_grants import DeviceGrant
@@ -167,6 +167,7 @@ async def _require_login(
         client.tenant, client.application, user, call.now, is_federated=is_federated
     )
     lacks_registration = client.oauth.require_registration and users.find_registration(user, client.client_id) is None
+    authenticated = await second_factor_decisions.decide(services, call, authenticated, None)
     if login_outcomes.find_halt(authenticated) is not None or lacks_registration:
         raise InvalidGrant("login_prevented", "The user may not log in to the application now.")
     try:

@@ -15,7 +15,6 @@ from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import LoginPage, SsoCookie, Step, VerifiedClient
 from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.password_changes import password_changes
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.verification import email_verifications, registration_verifications
 from identity.services import Services
 
@@ -27,12 +26,10 @@ async def redirect_to_step(
     login: InterruptedLogin,
     requirement: login_outcomes.Halt,
     cookie: SsoCookie | None = None,
-    trust_id: str = "",
 ) -> Step:
     """Return the page for an unmet requirement; the login page with its text where no page can help.
 
-    A verification sends its mail, unless one is pending or the limit of mails is reached. `trust_id` is the browser's
-    two-factor trust, if that was not evaluated before.
+    A verification sends its mail, unless one is pending or the limit of mails is reached.
     """
     client, user = verified_client.client, requirement.user
     call = call.within(client.tenant_id)
@@ -40,7 +37,7 @@ async def redirect_to_step(
         login = dataclasses.replace(login, reason_to_change=requirement.reason_to_change)
     match requirement:
         case login_outcomes.SecondFactorRequired() if user["twoFactor"]["methods"]:
-            return await _challenge(services, call, verified_client, login, requirement, cookie, trust_id)
+            return await _challenge(services, call, verified_client, login, requirement, cookie)
         case login_outcomes.SecondFactorRequired() if requirement.configurable:
             page = login_transactions.TWO_FACTOR_ENABLE
         case login_outcomes.PasswordChangeRequired() if not login.session_id:
@@ -81,14 +78,9 @@ async def _challenge(
     login: InterruptedLogin,
     requirement: login_outcomes.SecondFactorRequired,
     cookie: SsoCookie | None,
-    trust_id: str,
 ) -> Step:
     """Start a two-factor challenge; the code of a single method is sent at once."""
     client, page = verified_client.client, login_transactions.TWO_FACTOR
-    authenticated = login_outcomes.Authenticated(client.tenant, client.application, requirement.user, call.now)
-    if (await two_factor_trust.apply_device_trust(services, call, authenticated, trust_id)).has_second_factor:
-        # On a trusted device the page continues without a challenge.
-        return await login_transactions.store_interrupted(services, verified_client, login, page, cookie)
     requirement = dataclasses.replace(
         requirement, authentication_type=login.authentication_type, identity_type=login.identity_type
     )

@@ -26,7 +26,7 @@ from identity.operations.authorization import (
 )
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.login_transactions import login_transactions
 from identity.operations.login_transactions.authorization_steps import (
@@ -44,7 +44,6 @@ from identity.operations.login_transactions.login_transactions import (
     InterruptedTransaction,
     TransactionClaim,
 )
-from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -231,7 +230,7 @@ async def _restore_login_state(
         has_second_factor=bool(login.second_factor),
         reason_to_change=login.reason_to_change,
     )
-    return await two_factor_trust.apply_device_trust(services, call, authenticated, browser.trust_id)
+    return await second_factor_decisions.decide(services, call, authenticated, browser.trust_id)
 
 
 def _with_claim(claim: TransactionClaim, side_effects: LoginSideEffects | None) -> LoginSideEffects:

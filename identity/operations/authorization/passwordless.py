@@ -28,12 +28,11 @@ from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.groups import administrator_realm, administrators
 from identity.operations.limits import code_attempt_limits, failed_login_limits, message_limits
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
 from identity.operations.objects import event_logs
 from identity.operations.password_changes import password_changes
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.verification import email_verifications
@@ -137,7 +136,9 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     result = await password_login.continue_login(
         services,
         call,
-        await two_factor_trust.apply_device_trust(services, call, redeemed.authenticated, trust_id),
+        await second_factor_decisions.decide(
+            services, call, redeemed.authenticated, trust_id, is_new_device=options.is_new_device
+        ),
         AUTHENTICATION_TYPE,
         is_new_device=options.is_new_device,
         side_effects=redeemed.side_effects,

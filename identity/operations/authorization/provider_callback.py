@@ -111,7 +111,7 @@ async def complete_login(
         _require_proof(document, response, _PROOFS["oauth2" if row is None else row.flow])
         expected = {name: document[member] for name, member in _EXPECTED.items() if document.get(member) is not None}
         authentication = await provider_login.authenticate(
-            services, call, client, provider, {**response, **expected}, _required(document)
+            services, call, client, provider, {**response, **expected}, _required(document), trust_id=browser.trust_id
         )
     except _InvalidResponseError as error:
         await authorization_redirect.log_failure(services, call, client, provider, error.reason, error.kind)
@@ -135,9 +135,7 @@ async def complete_login(
             provider_instant=auth_instant,
             provider_session=provider_session,
         )
-        return await login_requirements.redirect_to_step(
-            services, call, state.verified_client, login, result, trust_id=browser.trust_id
-        )
+        return await login_requirements.redirect_to_step(services, call, state.verified_client, login, result)
     new_login = NewLogin(
         result.user,
         kind,

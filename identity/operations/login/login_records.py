@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import IO, Any, Final
 
 from identity.call import Call, Document
+from identity.domain.login.client_risk import ClientRisk
 from identity.domain.objects import event_info
 from identity.domain.objects import search as searches
 from identity.domain.objects.resource_definition import SearchRules
@@ -35,19 +36,26 @@ _ADDRESS_LENGTH: Final = 64
 
 
 def new_record(
-    services: Services, call: Call, user: Document, application_id: str | None, identity_type: str | None = None
+    services: Services,
+    call: Call,
+    user: Document,
+    application_id: str | None,
+    identity_type: str | None = None,
+    risk: ClientRisk | None = None,
 ) -> Document:
-    """Return the record of a login at `call.now`; `identity_type` is the login id type used, if any."""
+    """Return the record of a login at `call.now`; `identity_type` is the login id type, `risk` the assessed risk."""
     info = event_info.build(call, services.runtime.geoip.find)
     login_ids = user_rules.login_ids(user)
     kind = identity_type if identity_type in login_ids else next(iter(login_ids), None)
     record: Document = {
         "applicationId": application_id,
+        "clientRisk": None if risk is None else risk.level.name,
         "instant": call.now,
         "ipAddress": info.get("ipAddress", "")[:_ADDRESS_LENGTH] or None,
         "location": info.get("location"),
         "loginId": None if kind is None else login_ids[kind],
         "loginIdType": kind,
+        "riskReasons": None if risk is None else risk.reasons or None,
         "userId": user["id"],
     }
     return {name: value for name, value in record.items() if value is not None}
@@ -61,9 +69,10 @@ async def add(
     session: Session | None = None,
     *,
     identity_type: str | None = None,
+    risk: ClientRisk | None = None,
 ) -> None:
     """Store the record of a login, in the transaction if there is one."""
-    record = new_record(services, call, user, application_id, identity_type)
+    record = new_record(services, call, user, application_id, identity_type, risk)
     await services.logs.login_records.add(TenantId(user["tenantId"]), record, session)
 
 

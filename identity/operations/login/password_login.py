@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from identity import request_facts
 from identity.call import Call, Document
@@ -21,6 +21,7 @@ from identity.domain.login.login_outcomes import (
     Authenticated,
     LoggedIn,
     LoginResult,
+    SecondFactorDecision,
     SecondFactorRequired,
     TooManyAttempts,
     WrongCredentials,
@@ -47,6 +48,8 @@ from identity.operations.login import (
     login_breach_detection,
     login_failures,
     login_records,
+    login_risk,
+    second_factor_decisions,
     threat_detection,
 )
 from identity.operations.login.failed_login_lockout import LockOutAttempt
@@ -55,7 +58,6 @@ from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud
 from identity.operations.passwords import user_passwords
-from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 from identity.store.mongo import Session
 
@@ -130,6 +132,21 @@ async def authenticate(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LoginDetails:
+    """Details of a login that is complete: the login id type used, and whether an API caller reports a new device.
+
+    `decision` is that about the second factor, if the risk or a lambda took part in it.
+    """
+
+    identity_type: str | None = None
+    is_new_device: bool = False
+    decision: SecondFactorDecision | None = None
+
+
+NO_DETAILS: Final = LoginDetails()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Attempt:
     """A counted login attempt; `user` is the stored user with the login id, if any."""
 
@@ -169,12 +186,14 @@ async def _fail(services: Services, call: Call, attempt: _Attempt, authenticatio
 async def _succeed(
     services: Services, call: Call, attempt: _Attempt, authenticated: Authenticated, authentication_type: str
 ) -> LoginResult:
-    """Continue with the right password: check it for breaches, and apply the trust of the device."""
+    """Continue with the right password: check it for breaches, and decide about the second factor."""
     credentials = attempt.credentials
     await failed_login_lockout.clear_failures(services, attempt.lockout)
     await failed_login_limits.refund_attempt(services, attempt.tenant, attempt.limited)
     authenticated, side_effects = await _check_breach(services, call, authenticated)
-    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, credentials.trust_id)
+    authenticated = await second_factor_decisions.decide(
+        services, call, authenticated, credentials.trust_id, is_new_device=attempt.is_new_device
+    )
     return await continue_login(
         services,
         call,
@@ -243,13 +262,22 @@ async def continue_login(
             authenticated.user,
             authenticated.application,
             authentication_type,
-            identity_type=identity_type,
-            is_new_device=is_new_device,
+            LoginDetails(identity_type, is_new_device, authenticated.decision),
             side_effects=side_effects,
         )
     else:
         result = _counted(services, authentication_type, halt)
-        change = Change([side_effects.write], side_effects.before_commit(), side_effects.after_commit)
+        after_commit = [*side_effects.after_commit]
+        if isinstance(halt, SecondFactorRequired) and authenticated.decision and authenticated.decision.is_suspicious:
+            # Announced now, because whoever cannot complete the challenge never completes the login.
+            details = LoginDetails(identity_type, is_new_device, authenticated.decision)
+            assessment = await assess_threats(
+                services, call, authenticated.user, authenticated.application, authentication_type, details
+            )
+            after_commit.append(
+                suspicious_event(assessment, authenticated.user, authenticated.application, authentication_type)
+            )
+        change = Change([side_effects.write], side_effects.before_commit(), after_commit)
         await services.bus.commit(call.within(TenantId(authenticated.tenant["id"])), change)
         await side_effects.run_on_commit()
     if authenticated.password is not None and (halt is None or isinstance(halt, SecondFactorRequired)):
@@ -265,9 +293,8 @@ async def complete_login(
     user: Document,
     application: Document | None,
     authentication_type: str,
+    details: LoginDetails = NO_DETAILS,
     *,
-    identity_type: str | None = None,
-    is_new_device: bool = False,
     side_effects: LoginSideEffects = NO_SIDE_EFFECTS,
 ) -> LoggedIn:
     """Complete a login that passed all checks: record it and emit its events.
@@ -282,11 +309,11 @@ async def complete_login(
     request_facts.note_user(user["id"])
     if authentication_type != "PING":
         await run_validation_lambda(services, inside, user, application, authentication_type)
-    assessment = assess_threats(services, call, user, authentication_type, is_new_device=is_new_device)
+    assessment = await assess_threats(services, call, user, application, authentication_type, details)
     user = with_login(user, application, call)
     events = login_events(assessment, user, application, authentication_type, **side_effects.event_members)
     write = functools.partial(
-        _write_login, services, call, user, application, identity_type, assessment.place, side_effects
+        _write_login, services, call, user, application, details.identity_type, assessment, side_effects
     )
     await services.bus.commit(inside, Change([write], side_effects.before_commit(events), side_effects.after_commit))
     await side_effects.run_on_commit()
@@ -309,7 +336,7 @@ async def _write_login(
     user: Document,
     application: Document | None,
     identity_type: str | None,
-    place: Document | None,
+    assessment: ThreatAssessment,
     side_effects: LoginSideEffects,
     session: Session | None,
 ) -> None:
@@ -322,11 +349,12 @@ async def _write_login(
     application_id = None if application is None else application["id"]
     update = functools.partial(
         services.directory.users.record_login,
-        tenant_id, user_id, registered_id, call.now, identity_type, session, place=place,
+        tenant_id, user_id, registered_id, call.now, identity_type, session, place=assessment.place,
     )  # fmt: skip
     add_record = functools.partial(
-        login_records.add, services, call, user, application_id, session, identity_type=identity_type
-    )
+        login_records.add, services, call, user, application_id, session,
+        identity_type=identity_type, risk=assessment.risk,
+    )  # fmt: skip
     if session is None:
         await asyncio.gather(update(), add_record())
     else:
@@ -354,13 +382,44 @@ async def resume_session(services: Services, call: Call, user: Document, applica
     return LoggedIn(user, _find_registration(user, application))
 
 
-def assess_threats(
-    services: Services, call: Call, user: Document, authentication_type: str, *, is_new_device: bool
+async def assess_threats(
+    services: Services,
+    call: Call,
+    user: Document,
+    application: Document | None,
+    authentication_type: str,
+    details: LoginDetails,
 ) -> ThreatAssessment:
-    """Assess a login. A PING is not assessed: no authentication took place."""
+    """Assess a login. A PING is not assessed: no authentication took place.
+
+    The risk is assessed here where no decision about a second factor needed it before.
+    """
     if authentication_type == "PING":
-        return ThreatAssessment(is_new_device, (), None)
-    return threat_detection.assess(services, call, user, is_new_device=is_new_device)
+        return ThreatAssessment(details.is_new_device, (), None)
+    assessment = threat_detection.assess(services, call, user, is_new_device=details.is_new_device)
+    tenant = await services.configuration.tenants.get_cached(None, TenantId(user["tenantId"]))
+    tenant = administrator_realm.of_application(services, tenant, application)
+    decision = details.decision
+    risk = None if decision is None else decision.risk
+    if risk is None and login_risk.is_assessed(tenant, application):
+        risk = await login_risk.assess(
+            services, call, tenant, user, is_new_device=details.is_new_device, is_trusted=False
+        )
+    threats = risk.threats if risk is not None and login_risk.is_enabled(tenant) else assessment.threats
+    is_suspicious = decision is not None and decision.is_suspicious
+    return dataclasses.replace(assessment, threats=threats, risk=risk, is_suspicious=is_suspicious)
+
+
+def suspicious_event(
+    assessment: ThreatAssessment,
+    user: Document,
+    application: Document | None,
+    authentication_type: str,
+    **members: object,
+) -> Event:
+    """Return the event of a login that a lambda finds suspicious and that a second factor has yet to complete."""
+    name = "user.login.suspicious"
+    return login_event(name, user, application, authentication_type, **members, **assessment.event_members(name))
 
 
 def login_events(

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from identity.call import Call, Document
+from identity.domain.login.client_risk import IMPOSSIBLE_TRAVEL, ClientRisk
 from identity.domain.objects import event_info
 from identity.ids import TenantId
 from identity.operations.login import known_devices
 from identity.operations.messaging import user_notifications
 from identity.services import Services
-
-IMPOSSIBLE_TRAVEL: Final = "ImpossibleTravel"
 
 FASTEST_KM_PER_HOUR: Final = 1000.0
 """The maximum speed in km/h; airliners are slower."""
@@ -52,18 +51,24 @@ def distance_km(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
 class ThreatAssessment:
     """Whether the device is new, the threats found, and the geographic position, stored as `private.place`.
 
-    On the first login of a user every device is new, which is no news to the user.
+    On the first login of a user every device is new, which is no news to the user. `risk` is the assessed risk, if any;
+    `is_suspicious`: a lambda demands the event of a suspicious login.
     """
 
     is_new_device: bool
     threats: tuple[str, ...]
     place: Document | None
     is_first_login: bool = False
+    risk: ClientRisk | None = None
+    is_suspicious: bool = False
 
     @property
     def event_types(self) -> list[str]:
         """The types of the login events, in their order; `user.login.success` is the last."""
-        detected = {"user.login.new-device": self.is_new_device, "user.login.suspicious": bool(self.threats)}
+        detected = {
+            "user.login.new-device": self.is_new_device,
+            "user.login.suspicious": self.is_suspicious or bool(self.threats),
+        }
         return [*(name for name, is_detected in detected.items() if is_detected), "user.login.success"]
 
     def event_members(self, event_type: str) -> Document:
@@ -76,7 +81,7 @@ def assess(services: Services, call: Call, user: Document, *, is_new_device: boo
 
     `is_new_device` is what the caller reports. No store is queried: the position of the last login is on the user.
     """
-    place = _find_place(services, call)
+    place = find_place(services, call)
     is_new = is_new_device or known_devices.is_new_device(services, call, user)
     threats = find_threats(user["private"].get("place"), place)
     return ThreatAssessment(is_new, threats, place, is_first_login="lastLoginInstant" not in user)
@@ -86,21 +91,22 @@ async def notify_user(
     services: Services, call: Call, user: Document, application: Document | None, assessment: ThreatAssessment
 ) -> None:
     """Mail the user about a new device or a threat, where the tenant or application has a template for it."""
-    if not assessment.is_new_device and not assessment.threats:
+    is_suspicious = assessment.is_suspicious or bool(assessment.threats)
+    if not assessment.is_new_device and not is_suspicious:
         return
     tenant = await services.configuration.tenants.get_cached(None, TenantId(user["tenantId"]))
     if assessment.is_new_device and not assessment.is_first_login:
         await user_notifications.notify(
             services, call, tenant, user, "loginNewDeviceEmailTemplateId", application=application
         )
-    if assessment.threats:
+    if is_suspicious:
         data = {"threatsDetected": list(assessment.threats)}
         await user_notifications.notify(
             services, call, tenant, user, "loginSuspiciousEmailTemplateId", data, application=application
         )
 
 
-def _find_place(services: Services, call: Call) -> Document | None:
+def find_place(services: Services, call: Call) -> Document | None:
     """Return the position that the caller states, or that GeoIP has for the IP address; None if unknown."""
     location = event_info.build(call, services.runtime.geoip.find).get("location", {})
     names = ("latitude", "longitude")

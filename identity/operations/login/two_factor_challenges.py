@@ -151,10 +151,12 @@ async def challenge_login(
     login_state: Document = {
         "applicationId": None if application is None else application["id"],
         "authenticationType": result.authentication_type,
+        "clientRisk": None if result.risk is None else result.risk.level.name,
         "identityType": result.identity_type,
         "isFederated": result.is_federated or None,
         "isNewDevice": is_new_device or None,
         "reasonToChange": result.reason_to_change,
+        "riskReasons": None if result.risk is None else result.risk.reasons or None,
         "state": state,
         "told": result.event_members or None,
     }
@@ -180,9 +182,11 @@ async def issue_challenge(
     two_factor_id = await services.tokens.one_time_tokens.issue(tenant_id, KIND, user["id"], document, ttl_seconds)
     assert two_factor_id is not None
     application_id = _registered_application_id(user, application)
-    event = user_events.user_event("user.two-factor.challenge", user, applicationId=application_id)
+    risk, reasons = login_state.get("clientRisk"), login_state.get("riskReasons") or []
+    event = user_events.user_event("user.two-factor.challenge", user, applicationId=application_id, clientRisk=risk)
     await services.bus.announce(call.within(tenant_id), [event])
-    await _log_debug(services, call, tenant, user, "a second factor is required")
+    because = "" if risk is None else f"; the risk is {risk} ({', '.join(reasons) or 'no signal'})"
+    await _log_debug(services, call, tenant, user, f"a second factor is required{because}")
     return two_factor_id
 
 
@@ -362,7 +366,12 @@ def _attempt_event(event_type: str, challenge: Challenge, method: str) -> Event:
     application_id = _registered_application_id(challenge.user, challenge.application)
     message_type = "SMS" if method == two_factor.SMS else None
     return user_events.user_event(
-        event_type, challenge.user, applicationId=application_id, method=method, messageType=message_type
+        event_type,
+        challenge.user,
+        applicationId=application_id,
+        clientRisk=challenge.login_state.get("clientRisk"),
+        method=method,
+        messageType=message_type,
     )
 
 

@@ -134,7 +134,8 @@ class CurrentLogin:
     """The session of a browser and its user; `secret` is the value of its cookie, empty if the tenant disables SSO.
 
     `authentication_type` is that of this request: PING if the session made a login unnecessary.
-    `has_second_factor`: a second factor was used, or is not required for this request.
+    `has_second_factor`: a second factor was used, or is not required for this request. `decision` is that of the risk
+    or a lambda about the use of a session.
     """
 
     session: SsoSession
@@ -142,6 +143,7 @@ class CurrentLogin:
     secret: str = dataclasses.field(repr=False)
     authentication_type: str = "PING"
     has_second_factor: bool = False
+    decision: login_outcomes.SecondFactorDecision | None = None
 
     @property
     def is_federated(self) -> bool:

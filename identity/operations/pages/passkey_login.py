@@ -21,7 +21,7 @@ from identity.ids import UserId, same_secret
 from identity.operations.authorization import authorization, device_approvals, login_requirements
 from identity.operations.clients.clients import Client
 from identity.operations.limits import anonymous_request_limits
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
     LoginPage,
@@ -33,7 +33,6 @@ from identity.operations.login_transactions.authorization_steps import (
 )
 from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.objects import features
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.webauthn import authentication, challenges, known_browsers, offers
 from identity.operations.webauthn.authentication import VerifiedPasskey
 from identity.operations.webauthn.challenges import ANY_USER
@@ -124,7 +123,7 @@ async def log_in(
     except Invalid:
         return LoginPage(client, problem=StepFailed(FAILED)), None
     authenticated = login_outcomes.Authenticated(client.tenant, client.application, verified.user, call.now)
-    authenticated = await two_factor_trust.apply_device_trust(services, inside, authenticated, browser.trust_id)
+    authenticated = await second_factor_decisions.decide(services, inside, authenticated, browser.trust_id)
     attempt = password_login.continue_login(
         services,
         inside,

@@ -51,7 +51,8 @@ class PasswordForm:
 async def show(services: Services, call: Call, change_id: str, browser: str) -> TwoFactorForm | PasswordForm:
     """Return the form for a change password id in a browser, without consuming it. Raises NotFound."""
     valid_id = await password_changes.get_valid_id(services, call, change_id)
-    if valid_id.details.is_trusted or not password_changes.requires_trust_token(valid_id.tenant, valid_id.user):
+    tenant, user = valid_id.tenant, valid_id.user
+    if valid_id.details.is_trusted or not await password_changes.requires_trust_token(services, call, tenant, user):
         return PasswordForm(valid_id, has_second_factor=False)
     if await _find(services, _COMPLETED, valid_id, change_id, browser) is not None:
         return PasswordForm(valid_id, has_second_factor=True)

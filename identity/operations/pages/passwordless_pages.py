@@ -23,7 +23,7 @@ from identity.operations.authorization import (
     request_sources,
 )
 from identity.operations.clients.clients import Client
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login_transactions.authorization_steps import (
     Browser,
     LoginPage,
@@ -35,7 +35,6 @@ from identity.operations.login_transactions.authorization_steps import (
 )
 from identity.operations.login_transactions.login_transactions import InterruptedLogin
 from identity.operations.providers import authorization_redirect
-from identity.operations.two_factor import two_factor_trust
 from identity.services import Services
 
 BROWSER_PARAMETER: Final = "browser"
@@ -139,9 +138,7 @@ async def log_in(
     await device_approvals.require_pending(services, call, client, request)
     try:
         found = await passwordless.redeem(services, inside, code, one_time_code, application_id=client.client_id)
-        authenticated = await two_factor_trust.apply_device_trust(
-            services, inside, found.authenticated, browser.trust_id
-        )
+        authenticated = await second_factor_decisions.decide(services, inside, found.authenticated, browser.trust_id)
         attempt = password_login.continue_login(
             services, inside, authenticated, passwordless.AUTHENTICATION_TYPE, side_effects=found.side_effects
         )

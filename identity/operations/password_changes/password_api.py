@@ -84,7 +84,7 @@ async def check_id(services: Services, call: Call, change_id: str) -> None:
     """Check that an id authorizes a change without a trust token. Raises NotFound, and Invalid if it requires one."""
     found = await password_changes.get_valid_id(services, call, change_id)
     if not found.details.is_trusted:
-        _require_no_trust_token(found.tenant, found.user)
+        await _require_no_trust_token(services, call, found.tenant, found.user)
 
 
 async def check_user(services: Services, call: Call, token: str | None, login_id: str | None, types: list[str]) -> None:
@@ -96,11 +96,12 @@ async def check_user(services: Services, call: Call, token: str | None, login_id
         if not login_id:
             raise Invalid.field("missing", "loginId", "You must specify the [loginId] parameter.")
         user = await user_lookup.retrieve_by_login_id(services, call, login_id, types or user_rules.LOGIN_ID_TYPES)
-        _require_no_trust_token(await services.configuration.tenants.get(None, TenantId(user["tenantId"])), user)
+        tenant = await services.configuration.tenants.get(None, TenantId(user["tenantId"]))
+        await _require_no_trust_token(services, call, tenant, user)
         return
     bearer = await bearer_tokens.verify(services, call, token)
     bearer.require_usable_for()
-    _require_no_trust_token(bearer.token.tenant, bearer.user)
+    await _require_no_trust_token(services, call, bearer.token.tenant, bearer.user)
 
 
 async def change_by_id(services: Services, call: Call, body: Document, change_id: str | None = None) -> Document:
@@ -158,7 +159,7 @@ async def change_by_token(services: Services, call: Call, body: Document, token:
     call = call.within(TenantId(tenant["id"]))
     await password_changes.require_current_password(services, call, tenant, user, request["currentPassword"])
     uses = await password_changes.verify_trust(
-        services, ValidChangePasswordId(tenant, user, ChangePasswordDetails()), _presented_trust(request)
+        services, call, ValidChangePasswordId(tenant, user, ChangePasswordDetails()), _presented_trust(request)
     )
     may_refresh = await _is_own_refresh_token(services, call, user, request.get("refreshToken"))
     application = bearer.token.application
@@ -203,8 +204,8 @@ async def _is_own_refresh_token(services: Services, call: Call, user: Document, 
     return True
 
 
-def _require_no_trust_token(tenant: Document, user: Document) -> None:
-    if password_changes.requires_trust_token(tenant, user):
+async def _require_no_trust_token(services: Services, call: Call, tenant: Document, user: Document) -> None:
+    if await password_changes.requires_trust_token(services, call, tenant, user):
         raise password_changes.trust_token_required()
 
 

@@ -19,14 +19,18 @@ from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION
 from identity.domain.login.login_outcomes import PasswordChangeRequired
 from identity.domain.messaging.builtin_mails import BuiltinMail
 from identity.domain.objects.owner_settings import EmailVerification, RevocationPolicy
-from identity.domain.two_factor import two_factor
 from identity.domain.users import users as user_rules
 from identity.errors import FieldError, Invalid, NotFound, Unavailable
 from identity.events.changes import Change, Event
 from identity.ids import Secret, TenantId, UserId
 from identity.operations.groups import administrator_realm
 from identity.operations.limits import failed_login_limits, message_limits
-from identity.operations.login import failed_login_lockout, one_time_passwords, two_factor_challenges
+from identity.operations.login import (
+    failed_login_lockout,
+    one_time_passwords,
+    second_factor_decisions,
+    two_factor_challenges,
+)
 from identity.operations.messaging import mail, user_events, user_notifications
 from identity.operations.objects import application_lookup, crud, event_logs
 from identity.operations.passwords import change_password_ids, user_passwords
@@ -181,10 +185,15 @@ async def get_valid_id(services: Services, call: Call, change_id: str) -> ValidC
         return await change_password_ids.get_valid(services, call.tenant_id, change_id)
 
 
-def requires_trust_token(tenant: Document, user: Document) -> bool:
-    """Whether the user has a second factor, which a password change requires then."""
-    has_methods = bool(user["twoFactor"]["methods"])
-    return has_methods and two_factor.is_challenged(tenant, None, user, is_trusted=False)
+async def requires_trust_token(services: Services, call: Call, tenant: Document, user: Document) -> bool:
+    """Return whether a password change requires a second factor: that of every user who has one, unless exempted.
+
+    A user without a second factor, of whom a lambda requires one, has none to complete.
+    """
+    if not user["twoFactor"]["methods"]:
+        return False
+    action = second_factor_decisions.CREDENTIAL_CHANGE
+    return await second_factor_decisions.is_required_for_action(services, call, tenant, None, user, action)
 
 
 def trust_token_required() -> Invalid:
@@ -217,7 +226,7 @@ async def complete(
     tenant_id = TenantId(tenant["id"])
     if current_password is not None:
         await require_current_password(services, call, tenant, user, current_password)
-    uses = await verify_trust(services, found, trust)
+    uses = await verify_trust(services, call, found, trust)
     application = await application_lookup.find(services, tenant_id, details.application_id)
     change = PasswordChange(
         password,
@@ -239,10 +248,12 @@ async def complete(
 
 
 async def verify_trust(
-    services: Services, found: ValidChangePasswordId, trust: PresentedTrust
+    services: Services, call: Call, found: ValidChangePasswordId, trust: PresentedTrust
 ) -> tuple[OneTimeTokenUse, ...]:
     """Return the single use of the trust token, if the change requires one. Raises Invalid without a valid one."""
-    if trust.is_verified or found.details.is_trusted or not requires_trust_token(found.tenant, found.user):
+    if trust.is_verified or found.details.is_trusted:
+        return ()
+    if not await requires_trust_token(services, call, found.tenant, found.user):
         return ()
     if trust.token is None:
         raise trust_token_required()

@@ -30,7 +30,8 @@ from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
 from identity.operations.groups import administrators
 from identity.operations.limits import failed_login_limits
-from identity.operations.login import login_records, password_login, threat_detection
+from identity.operations.login import login_records, password_login, second_factor_decisions, threat_detection
+from identity.operations.login.password_login import LoginDetails
 from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
 from identity.operations.objects import crud, features
@@ -43,7 +44,6 @@ from identity.operations.providers import (
 from identity.operations.providers.account_takeover_prevention import AccountClaim
 from identity.operations.providers.login_trace import LoginTrace
 from identity.operations.providers.user_resolution import ResolvedUser
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import identity_provider_links, login_responses
 from identity.operations.verification import registration_verifications
 from identity.services import Services
@@ -189,8 +189,7 @@ def _auth_instant(provider: Document, identity: ExternalIdentity) -> Instant | N
 async def start(services: Services, call: Call, body: Document) -> None:
     """Refuse to start a login, with the reason. Raises Invalid.
 
-    The published API starts logins with HYPR and SAMLv2, for which this service only stores providers; other types have
-    no start.
+    The published API starts logins with SAMLv2, for which this service only stores providers; others have no start.
     """
     request = services.schemas["api/identity-provider-start.request.json"].read(body)
     client = await clients.get_by_application_id(services, call.tenant_id, request["applicationId"])
@@ -295,11 +294,20 @@ async def _prepare_change(services: Services, call: Call, login: _ProviderLogin)
     claim = await account_takeover_prevention.prepare(services, call, user) if is_claim else None
     stored, user = user, account_takeover_prevention.without_credentials(user, call) if is_claim else user
     resolved = ResolvedUser(user, None if is_new else stored, _new_registration(call, login, user))
-    if not isinstance(await _find_halt(services, call, login, user), login_outcomes.Barred):
+    if not isinstance(_find_halt(login, _authenticated(call, login, user)), login_outcomes.Barred):
         resolved = await user_resolution.apply_claims(services, call, provider, client, resolved, identity, login.trace)
-    assessment = threat_detection.assess(services, call, resolved.user, is_new_device=login.options.is_new_device)
-    halt = await _find_halt(services, call, login, resolved.user)
-    return _LoginChange(resolved, link, halt, assessment, claim)
+    authenticated = await second_factor_decisions.decide(
+        services,
+        call,
+        _authenticated(call, login, resolved.user),
+        login.trust_id,
+        is_new_device=login.options.is_new_device,
+    )
+    details = LoginDetails(is_new_device=login.options.is_new_device, decision=authenticated.decision)
+    assessment = await password_login.assess_threats(
+        services, call, resolved.user, client.application, login.authentication_type, details
+    )
+    return _LoginChange(resolved, link, _find_halt(login, authenticated), assessment, claim)
 
 
 async def _require_may_assert(services: Services, provider: Document, user: Document) -> None:
@@ -337,12 +345,12 @@ def _new_registration(call: Call, login: _ProviderLogin, user: Document) -> Docu
     return registrations.build_registration(members, application, call.now, is_verified=is_verified)
 
 
-async def _find_halt(
-    services: Services, call: Call, login: _ProviderLogin, user: Document
-) -> login_outcomes.Halt | None:
+def _authenticated(call: Call, login: _ProviderLogin, user: Document) -> login_outcomes.Authenticated:
     client = login.client
-    authenticated = login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
-    authenticated = await two_factor_trust.apply_device_trust(services, call, authenticated, login.trust_id)
+    return login_outcomes.Authenticated(client.tenant, client.application, user, call.now, is_federated=True)
+
+
+def _find_halt(login: _ProviderLogin, authenticated: login_outcomes.Authenticated) -> login_outcomes.Halt | None:
     halt = login_outcomes.find_halt(authenticated)
     if not isinstance(halt, login_outcomes.SecondFactorRequired):
         return halt
@@ -377,7 +385,7 @@ async def _write(services: Services, call: Call, login: _ProviderLogin, change: 
                 users.record_login, tenant_id, UserId(user["id"]), registered_id, call.now, None,
                 place=change.assessment.place,
             ),
-            partial(login_records.add, services, call, result, application["id"]),
+            partial(login_records.add, services, call, result, application["id"], risk=change.assessment.risk),
         ]  # fmt: skip
     all_writes = account_takeover_prevention.writes(services, call, change.claim, writes)
     try:
@@ -420,6 +428,12 @@ def _events(
     if change.halt is None:
         application, kind = login.client.application, login.authentication_type
         before += password_login.login_events(change.assessment, logged_in, application, kind, **login.event_members)
+    elif isinstance(change.halt, login_outcomes.SecondFactorRequired) and change.assessment.is_suspicious:
+        after.append(
+            password_login.suspicious_event(
+                change.assessment, user, login.client.application, login.authentication_type, **login.event_members
+            )
+        )
     return before, after
 
 

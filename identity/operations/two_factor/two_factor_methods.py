@@ -117,7 +117,7 @@ async def enable(
         WebhookTransactionFailed: a webhook vetoed the revocation of refresh tokens that the first method causes.
     """
     _require_enabled(services, tenant, request.method)
-    method = _new_method(tenant, user, request)
+    method = _new_method(call, tenant, user, request)
     use = await _verify_code(services, call, user, method, code, "enable")
     added = await _add(services, call, tenant, user, method, use)
     await _notify_user(services, call, tenant, added.user, "twoFactorMethodAddEmailTemplateId", method, application)
@@ -221,9 +221,9 @@ def _require_enabled(services: Services, tenant: Document, method: str) -> None:
         raise Invalid.field("disabled", "method", f"The tenant does not let users add the method [{method}].")
 
 
-def _new_method(tenant: Document, user: Document, request: MethodRequest) -> Document:
+def _new_method(call: Call, tenant: Document, user: Document, request: MethodRequest) -> Document:
     """Return the method as stored. Raises Invalid if the user has it already."""
-    method: Document = {"method": request.method, "lastUsed": False}
+    method: Document = {"method": request.method, "lastUsed": False, "insertInstant": call.now}
     if request.name is not None:
         method["name"] = request.name
     if request.method == two_factor.AUTHENTICATOR:

@@ -27,11 +27,16 @@ async def find_valid_trusts(
     services: Services, call: Call, user: Document, application: Document | None, secret: str | None
 ) -> Sequence[Document]:
     """Return the trusts of a device that apply to a login of the user, each with `startInstant` and `expiration`."""
+    return two_factor.valid_trusts(await find_trusts(services, call, user, secret), application, call.now)
+
+
+async def find_trusts(services: Services, call: Call, user: Document, secret: str | None) -> list[Document]:
+    """Return the live trusts of a device, whatever the application accepts."""
     if not secret:
         return []
     tenant_id, user_id = TenantId(user["tenantId"]), UserId(user["id"])
     found = await services.sessions.two_factor_trusts.find_live(tenant_id, user_id, secret, call.now)
-    return [] if found is None else two_factor.valid_trusts(found["trusts"], application, call.now)
+    return [] if found is None else [trust for trust in found["trusts"] if trust["expiration"] > call.now]
 
 
 async def apply_device_trust(services: Services, call: Call, login: Authenticated, secret: str | None) -> Authenticated:

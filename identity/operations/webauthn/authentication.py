@@ -21,10 +21,9 @@ from identity.events.changes import Change
 from identity.ids import TenantId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client
-from identity.operations.login import password_login
+from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.objects import event_logs
-from identity.operations.two_factor import two_factor_trust
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
 from identity.operations.webauthn import challenges, relying_parties
@@ -107,7 +106,9 @@ async def log_in(services: Services, call: Call, body: Document, trust_id: str |
     result = await password_login.continue_login(
         services,
         call,
-        await two_factor_trust.apply_device_trust(services, call, authenticated, trust_id),
+        await second_factor_decisions.decide(
+            services, call, authenticated, trust_id, is_new_device=options.is_new_device
+        ),
         AUTHENTICATION_TYPE,
         identity_type=verified.identity_type,
         is_new_device=options.is_new_device,
