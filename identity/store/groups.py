@@ -13,7 +13,8 @@ from identity.ids import TenantId
 from identity.store.documents import Documents
 from identity.store.mongo import Session, duplicates
 
-_EXTERNAL_ID: Final = "private.externalId"
+_SCIM_MEMBERS: Final = ("externalId", "sharedName")
+"""The private members by which only SCIM clients look for groups, and that few groups have."""
 
 USER_INDEX = "membership"
 """The unique index on group and user."""
@@ -26,10 +27,8 @@ class Groups(Documents):
     """The collection of groups."""
 
     def indexes(self) -> list[IndexModel]:
-        """The indexes of searches, and that of the `externalId` of SCIM clients, which few groups have."""
-        where = {_EXTERNAL_ID: {"$exists": True}}
-        keys = [("tenantId", 1), (_EXTERNAL_ID, 1)]
-        return [*super().indexes(), IndexModel(keys, name="externalId", partialFilterExpression=where)]
+        """The indexes of searches, and those of the searches of SCIM clients."""
+        return [*super().indexes(), *(_sparse_index(member) for member in _SCIM_MEMBERS)]
 
 
 class GroupMembers(Documents):
@@ -62,3 +61,9 @@ class GroupMembers(Documents):
                 await self._collection.insert_many(rows, session=session)
         except Duplicate as duplicate:
             raise Duplicate(ID_INDEX if duplicate.index == "_id_" else duplicate.index) from duplicate
+
+
+def _sparse_index(member: str) -> IndexModel:
+    """Return the index of a private member that few groups have; it is named after the member."""
+    path = f"private.{member}"
+    return IndexModel([("tenantId", 1), (path, 1)], name=member, partialFilterExpression={path: {"$exists": True}})

@@ -75,9 +75,59 @@ async def test_group_with_an_unknown_member_is_not_created(client: ScimClient, m
     assert (await client.ask("GET", "/Groups"))["totalResults"] == 0
 
 
-async def test_taken_display_name_is_a_uniqueness_conflict(client: ScimClient) -> None:
-    made = await client.make_group()
-    assert await client.refused("POST", "/Groups", {"displayName": made["displayName"]}) == (409, "uniqueness")
+async def test_groups_may_share_a_display_name(client: ScimClient) -> None:
+    user = await client.make_user()
+    first = await client.make_group(displayName="Sales")
+    second = await client.make_group(user, displayName="Sales")
+    assert (first["displayName"], second["displayName"], member_ids(second)) == ("Sales", "Sales", [user["id"]])
+    assert sorted(await client.found("/Groups", 'displayName eq "sales"')) == sorted([first["id"], second["id"]])
+    assert await client.found("/Groups", f'displayName co "{second["id"][:8]}"') == []
+    assert await client.found("/Groups", 'displayName ne "Sales"') == []
+    (shown,) = (await client.ask("GET", f"/Users/{user['id']}"))["groups"]
+    assert shown["display"] == "Sales"
+    assert await client.ask("PUT", f"/Groups/{second['id']}", second) == second
+    added = await client.patch(f"/Groups/{second['id']}", {"op": "remove", "path": "members"})
+    assert added["displayName"] == "Sales"
+
+
+async def test_groups_that_share_a_display_name_have_distinct_names_in_the_management_api(client: ScimClient) -> None:
+    first = await client.make_group(displayName="Sales")
+    second = await client.make_group(displayName="Sales")
+    path = f"/api/group/{second['id']}"
+    stored = (await client.api.get(path)).json()["group"]
+    assert stored["name"] == f"Sales ({second['id'][:8]})"
+    taken = await client.api.post("/api/group", json={"group": {"name": "Sales"}})
+    assert "[duplicate]group.name" in taken.text
+    answer = await client.api.patch(path, json={"group": {"name": "Sales abroad"}})
+    assert answer.status_code == 200, answer.text
+    assert (await client.ask("GET", f"/Groups/{second['id']}"))["displayName"] == "Sales abroad"
+    assert await client.found("/Groups", 'displayName eq "Sales"') == [first["id"]]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_group_may_be_renamed_to_a_taken_display_name_and_back(client: ScimClient, method: str) -> None:
+    first = await client.make_group(displayName="Sales")
+    second = await client.make_group(displayName="Support")
+
+    async def rename(name: str) -> Document:
+        body: Document = {"displayName": name}
+        if method == "PATCH":
+            body = {"Operations": [{"op": "replace", "path": "displayName", "value": name}]}
+        return await client.ask(method, f"/Groups/{second['id']}", body)
+
+    assert (await rename("Sales"))["displayName"] == "Sales"
+    assert sorted(await client.found("/Groups", 'displayName eq "Sales"')) == sorted([first["id"], second["id"]])
+    assert (await rename("Support"))["displayName"] == "Support"
+    assert (await client.api.get(f"/api/group/{second['id']}")).json()["group"]["name"] == "Support"
+
+
+async def test_concurrent_creations_of_groups_with_one_name_all_succeed(client: ScimClient) -> None:
+    made = await asyncio.gather(*(client.make_group(displayName="Sales") for _ in range(6)))
+    assert {group["displayName"] for group in made} == {"Sales"}
+    assert len(await client.found("/Groups", 'displayName eq "Sales"')) == 6
+
+
+async def test_blank_display_name_is_refused(client: ScimClient) -> None:
     assert await client.refused("POST", "/Groups", {"displayName": " "}) == (400, "invalidValue")
 
 
@@ -154,6 +204,10 @@ async def test_patch_changes_members(client: ScimClient, operations: list[Any], 
         ({"op": "remove", "path": 'members[display eq "x"]'}, "invalidFilter"),
         ({"op": "remove", "path": "members[value eq"}, "invalidPath"),
         ({"op": "replace", "path": 'members[value eq "x"].display', "value": "x"}, "mutability"),
+        ({"op": "remove", "path": 'members[value eq "x"].display'}, "mutability"),
+        ({"op": "remove", "path": "members.value"}, "mutability"),
+        ({"op": "replace", "path": "nothing", "value": "x"}, "invalidPath"),
+        ({"op": "remove"}, "noTarget"),
         ({"op": "remove", "path": "displayName"}, "mutability"),
         ({"op": "replace", "path": "displayName", "value": 7}, "invalidValue"),
     ],

@@ -56,7 +56,7 @@ async def test_entra_id_provisions_a_user(client: ScimClient) -> None:
         {"op": "Add", "path": f"{ENTERPRISE}:manager", "value": made["id"]},
         {"op": "Add", "path": f"{ENTERPRISE}:department", "value": "Sales"},
     )
-    assert shown["emails"] == [{"primary": True, "type": "work", "value": "updatedemail@microsoft.com"}]
+    assert shown["emails"] == [{"primary": True, "type": "work", "value": "updatedEmail@microsoft.com"}]
     assert shown["name"]["familyName"] == "updatedFamilyName"
     assert shown["phoneNumbers"] == [{"type": "mobile", "value": "+1 425 555 0100"}]
     assert shown[ENTERPRISE] == {"department": "Sales", "manager": {"value": made["id"]}}

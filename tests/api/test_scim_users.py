@@ -222,7 +222,17 @@ async def test_patch_changes_an_attribute(
         ({"op": "move", "path": "title"}, "invalidValue"),
         ({"op": "replace", "path": "id", "value": UNKNOWN_ID}, "mutability"),
         ({"op": "replace", "path": "emails[type eq", "value": "x"}, "invalidPath"),
+        ({"op": "replace", "path": 7, "value": {"title": "x"}}, "invalidPath"),
+        ({"op": "replace", "path": "nothing", "value": "x"}, "invalidPath"),
+        ({"op": "add", "path": "nothing", "value": "x"}, "invalidPath"),
+        ({"op": "remove", "path": "nothing"}, "invalidPath"),
+        ({"op": "replace", "path": "name.nothing", "value": "x"}, "invalidPath"),
+        ({"op": "add", "path": 'emails[type eq "work"].nothing', "value": "x"}, "invalidPath"),
+        ({"op": "replace", "path": "urn:example:params:scim:schemas:User:nothing", "value": "x"}, "invalidPath"),
         ({"op": "replace", "path": 'emails[value sw "missing"].type', "value": "x"}, "noTarget"),
+        ({"op": "replace", "path": 'emails[type eq "work"].value', "value": "x@example.com"}, "noTarget"),
+        ({"op": "replace", "path": 'addresses[type eq "work"]', "value": {"country": "US"}}, "noTarget"),
+        ({"op": "replace", "path": "phoneNumbers.value", "value": "555-555-5555"}, "noTarget"),
         ({"op": "remove", "path": "userName"}, "mutability"),
         ({"op": "replace", "path": "active", "value": "perhaps"}, "invalidValue"),
         ({"op": "add", "path": "title"}, "invalidValue"),
@@ -233,6 +243,104 @@ async def test_invalid_patch_changes_nothing(client: ScimClient, operation: Docu
     body = {"schemas": [scim.PATCH], "Operations": [{"op": "replace", "path": "title", "value": "New"}, operation]}
     assert await client.refused("PATCH", f"/Users/{made['id']}", body) == (400, scim_type)
     assert await client.ask("GET", f"/Users/{made['id']}") == made
+
+
+@pytest.mark.requirement("scim-13")
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/Users", {"userName": 7}),
+        ("POST", "/Users", {"userName": "x", "active": "perhaps"}),
+        ("POST", "/Users", {"userName": "x", "name": "Babs"}),
+        ("POST", "/Users", {"userName": "x", "emails": ["x@example.com"]}),
+        ("POST", "/Users", {"userName": "x", "x509Certificates": [{"value": "a b"}]}),
+        ("POST", "/Users", {"userName": "x", "photos": [{"value": 7}]}),
+        ("POST", "/Users", {"userName": "x", ENTERPRISE: {"manager": 7}}),
+        ("PATCH", "/Users/{id}", {"Operations": [{"op": "replace", "path": "title", "value": {"a": 1}}]}),
+        ("PATCH", "/Users/{id}", {"Operations": [{"op": "replace", "path": "emails", "value": "x"}]}),
+        ("PATCH", "/Users/{id}", {"Operations": [{"op": "replace", "path": "a b", "value": "x"}]}),
+        ("PATCH", "/Users/{id}", {"Operations": [{"op": "move"}]}),
+        ("PATCH", "/Users/{id}", {"Operations": [7]}),
+        ("PATCH", "/Users/{id}", {"Operations": []}),
+        ("PATCH", "/Users/{id}", {}),
+        ("POST", "/Users/.search", {"filter": "userName"}),
+        ("POST", "/Users/.search", {"filter": 'active gt "x"'}),
+        ("POST", "/Users/.search", {"filter": 'meta.created gt "x"'}),
+        ("POST", "/Users/.search", {"filter": 7}),
+        ("POST", "/Users/.search", {"sortBy": "nothing"}),
+        ("POST", "/Users/.search", {"sortOrder": "up"}),
+        ("POST", "/Users/.search", {"attributes": ["a b"]}),
+        ("POST", "/Users/.search", {"attributes": ["title"], "excludedAttributes": ["name"]}),
+    ],
+)
+async def test_errors_are_in_the_words_of_the_service(
+    client: ScimClient, method: str, path: str, body: Document
+) -> None:
+    made = await client.make_user()
+    answer = await client.send(method, path.format(id=made["id"]), body)
+    assert answer.status_code == 400, answer.text
+    detail = answer.json()["detail"]
+    assert detail.endswith(".")
+    for foreign in ("Input should", "validation error", "Value error", "instance of", "column", "pydantic", "[type="):
+        assert foreign not in detail
+
+
+MANAGERS: list[tuple[Any, Document | None]] = [
+    ({"value": "26118915"}, {"value": "26118915"}),
+    ([{"value": "26118915"}], {"value": "26118915"}),
+    ("26118915", {"value": "26118915"}),
+    (["26118915"], {"value": "26118915"}),
+    ({"value": "26118915", "$ref": "../Users/26118915"}, {"value": "26118915", "$ref": "../Users/26118915"}),
+    ("", None),
+    ([], None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("manager", "expected"), MANAGERS)
+async def test_manager_is_an_object_a_list_or_an_id(
+    client: ScimClient, manager: Any, expected: Document | None
+) -> None:
+    extension = {"department": "Sales", "manager": manager}
+    made = await client.make_user(**{ENTERPRISE: extension})
+    path = f"/Users/{made['id']}"
+    assert made[ENTERPRISE].get("manager") == expected
+    other = {"value": "7"}
+    changed = await client.ask("PUT", path, {**made, ENTERPRISE: {"manager": other}})
+    assert changed[ENTERPRISE] == {"manager": other}
+    assert (await client.ask("PUT", path, {**made, ENTERPRISE: extension}))[ENTERPRISE].get("manager") == expected
+    operations = [
+        {"op": "replace", "path": f"{ENTERPRISE}:manager", "value": manager},
+        {"op": "replace", "path": ENTERPRISE, "value": {"manager": manager}},
+        {"op": "replace", "value": {ENTERPRISE: {"manager": manager}}},
+        {"op": "replace", "value": {f"{ENTERPRISE}:manager": manager}},
+        {"op": "Add", "path": f"{ENTERPRISE}:manager", "value": manager},
+    ]
+    for operation in operations if manager is not None else operations[:-1]:
+        await client.patch(path, {"op": "replace", "path": f"{ENTERPRISE}:manager.value", "value": "7"})
+        shown = await client.patch(path, {"op": "remove", "path": f"{ENTERPRISE}:manager"}, operation)
+        assert shown[ENTERPRISE].get("manager") == expected, operation
+    assert await client.ask("GET", path) == shown
+
+
+async def test_email_address_is_returned_as_sent_and_compared_without_case(client: ScimClient) -> None:
+    emails = [{"value": "Babs.Jensen@Example.com", "type": "work", "primary": True}]
+    made = await client.make_user(emails=emails)
+    path = f"/Users/{made['id']}"
+    assert made["emails"] == emails
+    assert (await client.user(made["id"]))["email"] == "babs.jensen@example.com"
+    for scim_filter in ('emails.value eq "BABS.jensen@example.com"', 'emails[type eq "work"].value sw "babs.JENSEN"'):
+        assert await client.found("/Users", scim_filter) == [made["id"]], scim_filter
+    assert await client.refused("POST", "/Users", {"userName": "other", "emails": [{"value": emails[0]["value"]}]}) == (
+        409,
+        "uniqueness",
+    )
+    assert await client.ask("PUT", path, made) == made
+    operation = {"op": "replace", "path": 'emails[type eq "work"].value', "value": "BABS@Example.com"}
+    assert (await client.patch(path, operation))["emails"] == [{**emails[0], "value": "BABS@Example.com"}]
+    answer = await client.api.patch(f"/api/user/{made['id']}", json={"user": {"email": "b.j@example.com"}})
+    assert answer.status_code == 200, answer.text
+    assert (await client.ask("GET", path))["emails"] == [{**emails[0], "value": "b.j@example.com"}]
 
 
 async def test_deactivated_user_loses_the_sessions_and_can_be_reactivated(

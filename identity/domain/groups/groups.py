@@ -21,6 +21,29 @@ MAXIMUM_CHANGES = 2500
 """The maximum of memberships that one request adds and removes, in one transaction."""
 
 
+SHARED_NAME = "sharedName"
+"""The member of `private` with the name that SCIM clients gave a group although another group had it."""
+_MAXIMUM_SHARED = 180
+
+
+def distinct_name(name: str, group_id: str) -> str:
+    """Return the name under which a group is stored whose own name another group of the tenant has."""
+    return f"{name[:_MAXIMUM_SHARED]} ({group_id[:8]})"
+
+
+def display_name(group: Document) -> str:
+    """Return the name of a group for SCIM clients, for which names need not be unique."""
+    return str(group["private"].get(SHARED_NAME, group["name"]))
+
+
+def without_outdated_name(group: Document) -> Document:
+    """Return a group without the name that it shared before it was renamed."""
+    private = group["private"]
+    if SHARED_NAME not in private or group["name"] == distinct_name(private[SHARED_NAME], group["id"]):
+        return group
+    return {**group, "private": {name: value for name, value in private.items() if name != SHARED_NAME}}
+
+
 def membership(requested: Document, group_id: str, user_id: str, now: Instant) -> Document:
     """Build a new membership; a request may set its id and data."""
     return {

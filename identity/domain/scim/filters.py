@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from scim2_models import SCIMException, ScimFilter
+from scim2_models import ScimFilter
 from scim2_models.path import (
     AttributeBinding,
     AttrPath,
@@ -28,8 +28,10 @@ from scim2_models.path import (
     coerce_value,
 )
 
+from identity.domain.groups import groups as group_rules
 from identity.domain.objects import name_suffixes
-from identity.domain.scim.errors import ScimError, invalid
+from identity.domain.scim.errors import invalid
+from identity.domain.scim.library_errors import reported
 from identity.domain.users import users as user_rules
 from identity.instants import from_datetime
 
@@ -141,6 +143,7 @@ _INDEXED: Final[Mapping[str, frozenset[CompareOperator]]] = {
 }
 """The operators that an index serves, by the kind of the member."""
 
+_SHARED_NAME: Final = f"private.{group_rules.SHARED_NAME}"
 _NOTHING: Final[Condition] = {"_id": {"$in": []}}
 
 
@@ -255,10 +258,8 @@ class _Translator(FilterVisitor[Condition]):
         binding = self.bind(path, for_comparison=True)
         if binding is None:
             return _NOTHING
-        try:
+        with reported():
             value = coerce_value(binding, node.value, node.op)
-        except SCIMException as error:
-            raise ScimError(error.status, error.detail, error.scim_type) from error
         _require_storable(value)
         field = self._field(binding)
         if field is None or node.op not in _INDEXED.get(field.kind, ()):
@@ -335,7 +336,7 @@ class _Translator(FilterVisitor[Condition]):
             case "lower":
                 return self._scoped({field.member: _text(op, _login_key(value), options="s")})
             case "name":
-                return {"$and": [*_name_suffix(op, value), {field.member: _text(op, value)}]}
+                return self._of_group_name(op, field.member, value)
             case "termed":
                 return {"$and": [*_terms(op, value), {field.member: _text(op, value)}]}
             case "entry":
@@ -352,6 +353,18 @@ class _Translator(FilterVisitor[Condition]):
                 self._scoped({"private.usernameKey": wanted}),
                 self._scoped({"email": wanted, "username": absent}),
                 self._scoped({"phoneNumber": wanted, "username": absent, "email": absent}),
+            ]
+        }
+
+    def _of_group_name(self, op: CompareOperator, member: str, value: Any) -> Condition:
+        """Compare the name of a group, or the one that it shares with another group."""
+        own: Condition = {"$and": [*_name_suffix(op, value), {member: _text(op, value)}]}
+        if not isinstance(value, str):
+            return own
+        return {
+            "$or": [
+                self._scoped({**own, _SHARED_NAME: {"$exists": False}}),
+                self._scoped({"$and": [{_SHARED_NAME: {"$exists": True}}, {_SHARED_NAME: _text(op, value)}]}),
             ]
         }
 

@@ -10,13 +10,14 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from scim2_models import Path, SCIMException
+from scim2_models import Path
 from scim2_models.path import CompareOperator, Comparison, FilterNode, LogicalExpr, LogicalOperator
 
 from identity.call import Document
 from identity.domain.scim import models
 from identity.domain.scim.errors import ScimError, invalid
 from identity.domain.scim.filters import Field, Fields
+from identity.domain.scim.library_errors import reported
 from identity.domain.scim.user_mapping import EXTERNAL_ID
 from identity.ids import parse_id
 
@@ -122,10 +123,16 @@ def _split_operation(plan: MemberPlan, operation: Document) -> Iterator[Document
             plan.apply(op, _read(value))
     elif isinstance(path, str) and _attribute(path).startswith(f"{_MEMBERS}["):
         if op != "remove":
-            raise invalid("mutability", "Members of a group cannot be changed, only added and removed.")
+            raise _unchangeable()
         plan.apply(op, {member: {} for member in _selected(path)})
+    elif isinstance(path, str) and _attribute(path).startswith(f"{_MEMBERS}."):
+        raise _unchangeable()
     else:
         yield operation
+
+
+def _unchangeable() -> ScimError:
+    return invalid("mutability", "Members of a group cannot be changed, only added and removed.")
 
 
 def _attribute(path: str) -> str:
@@ -145,10 +152,10 @@ def _read(value: Any) -> dict[str, Document]:
 
 def _selected(path: str) -> list[str]:
     """Return the members that a value path selects by their ids. Raises ScimError for any other filter."""
-    try:
+    with reported():
         value_filter = Path[models.Group](path).value_filter
-    except SCIMException as error:
-        raise ScimError(error.status, error.detail, error.scim_type) from error
+    if not path.rstrip().endswith("]"):
+        raise _unchangeable()
     node = getattr(value_filter, "ast", value_filter)
     return list(_values(node))
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 from scim2_models import Context, PatchOp, ResponseParameters, SCIMException, SearchRequest
 
 from identity.call import Document
-from identity.domain.scim import models
-from identity.domain.scim.errors import ScimError, invalid
+from identity.domain.scim import models, patches
+from identity.domain.scim.errors import invalid
+from identity.domain.scim.library_errors import reported
 
 LIST_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
 MAXIMUM_RESULTS: Final = 200
 """The maximum number of resources in one page."""
-MAXIMUM_PATCH_OPERATIONS: Final = 1000
 MAXIMUM_FILTER_LENGTH: Final = 4096
 
 _SERVICE_MEMBERS: Final = ("groups", "id", "meta")
@@ -46,7 +45,7 @@ def read_resource(tenant: Document, resource_type: str, body: Document) -> Docum
     Raises ScimError for a value of the wrong type and a missing required attribute.
     """
     model = models.model_of(tenant, resource_type)
-    with _reported():
+    with reported():
         resource = model.model_validate(body, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
     return _of_client(resource_type, resource)
 
@@ -54,12 +53,13 @@ def read_resource(tenant: Document, resource_type: str, body: Document) -> Docum
 def apply_patch(tenant: Document, resource_type: str, resource: Document, body: Document) -> Document:
     """Return a resource after a PATCH (RFC 7644 section 3.5.2), as `read_resource` does. Raises ScimError."""
     model = models.model_of(tenant, resource_type)
-    with _reported():
+    body, policies = patches.prepare(body)
+    with reported():
         patch = PatchOp.__class_getitem__(model).model_validate(
-            _normalized_patch(body), scim_ctx=Context.RESOURCE_PATCH_REQUEST, scim_policy=models.POLICY
+            body, scim_ctx=Context.RESOURCE_PATCH_REQUEST, scim_policy=models.POLICY
         )
         patched = model.model_validate(resource, scim_ctx=Context.DEFAULT, scim_policy=models.POLICY)
-        patch.patch(patched, scim_policy=models.POLICY)
+    patches.apply(patch, patched, policies)
     return _of_client(resource_type, patched)
 
 
@@ -70,7 +70,8 @@ def read_query(tenant: Document, resource_types: Sequence[str], parameters: Mapp
     count = _whole(given.pop("count", MAXIMUM_RESULTS), "count")
     if len(str(given.get("filter", ""))) > MAXIMUM_FILTER_LENGTH:
         raise invalid("invalidFilter", f"The filter exceeds the maximum of {MAXIMUM_FILTER_LENGTH} characters.")
-    with _reported():
+    _require_one_selection(given)
+    with reported():
         bound: Any = SearchRequest.__class_getitem__(_union(tenant, resource_types))
         request = bound.model_validate(given, scim_policy=models.POLICY)
     return Query(request, max(1, start), min(max(0, count), MAXIMUM_RESULTS))
@@ -80,7 +81,8 @@ def read_selection(tenant: Document, resource_types: Sequence[str], parameters: 
     """Return the `attributes` and `excludedAttributes` of a request. Raises ScimError."""
     names = ("attributes", "excludedAttributes")
     given = {name: parameters[name] for name in names if parameters.get(name)}
-    with _reported():
+    _require_one_selection(given)
+    with reported():
         bound: Any = ResponseParameters.__class_getitem__(_union(tenant, resource_types))
         return bound.model_validate(given, scim_policy=models.POLICY)
 
@@ -162,26 +164,10 @@ def _of_client(resource_type: str, resource: Any) -> Document:
     return {name: value for name, value in document.items() if name not in _SERVICE_MEMBERS}
 
 
-def _normalized_patch(body: Document) -> Document:
-    """Return a patch in which the ids of managers, which Microsoft Entra ID sends as texts, are objects.
-
-    Raises ScimError for too many operations.
-    """
-    name = next((name for name in body if name.lower() == "operations"), None)
-    operations = body.get(name) if name is not None else None
-    if not isinstance(operations, list):
-        return body
-    if len(operations) > MAXIMUM_PATCH_OPERATIONS:
-        raise invalid("tooMany", f"A patch may have {MAXIMUM_PATCH_OPERATIONS} operations.")
-    return {**body, str(name): [_normalized_operation(one) for one in operations]}
-
-
-def _normalized_operation(operation: Any) -> Any:
-    if not isinstance(operation, dict) or not isinstance(operation.get("value"), str):
-        return operation
-    if str(operation.get("path", "")).lower() != f"{models.ENTERPRISE_SCHEMA}:manager".lower():
-        return operation
-    return {**operation, "value": {"value": operation["value"]}}
+def _require_one_selection(parameters: Document) -> None:
+    """Raise ScimError for a request with both `attributes` and `excludedAttributes`."""
+    if {"attributes", "excludedAttributes"} <= parameters.keys():
+        raise invalid("invalidValue", "A request has either attributes or excludedAttributes.")
 
 
 def _union(tenant: Document, resource_types: Sequence[str]) -> Any:
@@ -205,23 +191,3 @@ def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool | float) or abs(number) >= 2**31:
         raise invalid("invalidValue", f"{name} must be an integer.")
     return number
-
-
-@contextlib.contextmanager
-def _reported() -> Iterator[None]:
-    """Turn errors of the library into ScimError; the values of a request are not repeated in them."""
-    try:
-        yield
-    except SCIMException as error:
-        raise ScimError(error.status, _first_line(str(error)), error.scim_type or None) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        kind = str(first["type"])
-        scim_type = kind.removeprefix("scim_") if kind.startswith("scim_") else "invalidValue"
-        where = ".".join(str(step) for step in first["loc"])
-        detail = f"{where}: {first['msg']}" if where else str(first["msg"])
-        raise invalid(scim_type, detail[:500]) from error
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text.partition("[type=")[0].split())[:500]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 import scim2_models
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from scim2_models import Mutability, Required, ResourceType, ScimPolicy, ScimProvider
 from scim2_models.resources import enterprise_user as published_enterprise
 from scim2_models.resources import group as published_group
@@ -35,6 +35,8 @@ POLICY: Final = ScimPolicy(
     remove_value_as_filter=ScimPolicy.RemoveValue.apply,
     unmatched_path_filter=ScimPolicy.UnmatchedPathFilter.create,
 )
+STRICT_POLICY: Final = POLICY.model_copy(update={"unmatched_path_filter": ScimPolicy.UnmatchedPathFilter.forbid})
+"""The policy without the entries that Microsoft Entra ID expects to be created."""
 
 
 class Email(published_user.Email):
@@ -68,6 +70,16 @@ class EnterpriseUser(scim2_models.EnterpriseUser):
 
     manager: Manager | None = None
     """The User's manager."""
+
+    @field_validator("manager", mode="before")
+    @classmethod
+    def _read_manager(cls, given: Any) -> Any:
+        """Accept a manager as an object, as its id, and as a list with either; an empty value is none."""
+        if isinstance(given, list) and len(given) <= 1:
+            given = given[0] if given else None
+        if isinstance(given, str):
+            return {"value": given} if given else None
+        return given
 
 
 class GroupMember(published_group.GroupMember):

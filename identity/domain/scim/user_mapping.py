@@ -1,7 +1,8 @@
 """The mapping between SCIM users and users, for tenants without lambdas of their own.
 
 The published mapping, with nothing lost: the other core attributes are stored in `data.scim`, extensions in
-`data.extensions`. Of several email addresses and phone numbers, the primary or first is that of the user.
+`data.extensions`. Of several email addresses and phone numbers, the primary or first is that of the user. Users
+have email addresses in lower case; the case that the client gave is stored in `data.scim`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _ATTRIBUTES: Final = load_yaml(__file__, "user_attributes.yaml")
 _EXTRAS: Final = frozenset({*_ATTRIBUTES["rest"], "x509Certificates"})
 """The core attributes that are stored in `data.scim`."""
 _USER_MEMBERS: Final = ("email", "firstName", "fullName", "lastName", "middleName", "mobilePhone", "username")
+_GIVEN: Final = "givenValue"
+"""The member of a stored entry with the value as the client wrote it, where that of the user differs in case."""
 _DATA_MEMBERS: Final = ("extensions", "scim", *_AFFIXES)
 
 FIELDS: Final = Fields(
@@ -106,17 +109,31 @@ def with_external_id(private: Document, external_id: str | None) -> Document:
 
 
 def _without_main(entries: list[Document], accepts: Callable[[str], bool]) -> tuple[str | None, list[Document]]:
-    """Return the value of the primary or first entry, and the entries without it."""
-    main = next((one for one in entries if one.get("primary")), entries[0] if entries else {})
+    """Return the value of the primary or first entry, and the entries without it, except for its case."""
+    main = next((entry for entry in entries if entry.get("primary")), entries[0] if entries else {})
     value = str(main.get("value", "")).removeprefix("tel:")
     if not value or not accepts(value):
         return None, entries
-    return value, [{name: kept for name, kept in one.items() if one is not main or name != "value"} for one in entries]
+    rest = {name: kept for name, kept in main.items() if name != "value"}
+    if value != user_rules.login_key(value):
+        rest[_GIVEN] = value
+    return value, [rest if entry is main else entry for entry in entries]
 
 
 def _with_main(entries: Any, value: str | None, default_type: str) -> list[Document]:
     """Return stored entries with the current value of the user in the one that lacks it."""
-    listed = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-    found = [{**one, "value": value} if "value" not in one else one for one in listed if "value" in one or value]
-    is_shown = value is None or any("value" not in one for one in listed)
+    listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    found = [_with_value(entry, value) for entry in listed if "value" in entry or value]
+    is_shown = value is None or any("value" not in entry for entry in listed)
     return found if is_shown else [*found, {"primary": True, "type": default_type, "value": value}]
+
+
+def _with_value(entry: Document, value: str | None) -> Document:
+    """Return an entry with its value: the user's, in the case that the client gave, if it has none of its own."""
+    if "value" in entry:
+        return entry
+    given, rest = entry.get(_GIVEN), {name: kept for name, kept in entry.items() if name != _GIVEN}
+    is_same = (
+        isinstance(given, str) and value is not None and user_rules.login_key(given) == user_rules.login_key(value)
+    )
+    return {**rest, "value": given if is_same else value}

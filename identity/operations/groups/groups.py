@@ -33,7 +33,7 @@ async def prepare(services: Services, call: Call, document: Document, _stored: D
         raise Invalid.field("invalid", "roleIds", message)
     document["private"]["grants"] = grants
     require_authority(call, document)
-    return document
+    return group_rules.without_outdated_name(document)
 
 
 async def create(

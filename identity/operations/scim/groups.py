@@ -15,7 +15,8 @@ from identity.domain.scim import filters, group_mapping, messages, models, user_
 from identity.domain.scim.errors import invalid
 from identity.domain.scim.filters import Scope
 from identity.domain.scim.group_mapping import MemberPlan
-from identity.ids import parse_id
+from identity.errors import Invalid
+from identity.ids import new_id, parse_id
 from identity.operations.groups import group_members, groups
 from identity.operations.objects import crud
 from identity.operations.scim import converters, resources
@@ -27,6 +28,7 @@ MAXIMUM_MEMBERS: Final = 20_000
 """The maximum number of members in one response."""
 
 _MEMBERS: Final = "members"
+_TAKEN_NAME: Final = "[duplicate]group.name"
 
 
 async def create(services: Services, scim: ScimCall, request: Request) -> Answer:
@@ -38,7 +40,7 @@ async def create(services: Services, scim: ScimCall, request: Request) -> Answer
     _require_few(len(members))
     await _require_users(services, scim, members)
     private = user_mapping.with_external_id({}, resource.get("externalId"))
-    group = await groups.create(services, scim.call, body, None, private)
+    group = await _create(services, scim, body, private)
     await _remove_and_add(services, scim, group["id"], [], list(members.values()))
     return await _answer(services, scim, group, selection)
 
@@ -66,7 +68,7 @@ async def change(services: Services, scim: ScimCall, request: Request) -> Answer
     await _require_users(services, scim, members)
     added, removed = await _difference(services, scim, stored["id"], plan, members)
     private = user_mapping.with_external_id(stored["private"], resource.get("externalId"))
-    group = await groups.update_version(services, scim.call, stored, body, private)
+    group = await _update(services, scim, stored, body, private)
     if added and removed and plan.replaced is not None:
         await group_members.replace(services, scim.call, {"members": {group["id"]: list(members.values())}})
     else:
@@ -103,7 +105,7 @@ async def _requested(
         return MemberPlan(requested), messages.read_resource(scim.tenant, models.GROUP, attributes)
     plan, rest = group_mapping.split(request.body)
     current = await converters.from_group(
-        services, scim, await groups.to_response(services, stored), [],
+        services, scim, await _api_form(services, stored), [],
         resources.base_of(scim, models.GROUP, stored, resources.version_of(stored["lastUpdateInstant"])),
     )  # fmt: skip
     current.pop(_MEMBERS, None)
@@ -211,7 +213,49 @@ async def _resource(
             for user_id in user_ids
         ]
     users = [{"id": user_id} for user_id in user_ids]
-    return await converters.from_group(services, scim, await groups.to_response(services, group), users, base)
+    return await converters.from_group(services, scim, await _api_form(services, group), users, base)
+
+
+async def _api_form(services: Services, group: Document) -> Document:
+    """Return a group in API form with its name for SCIM clients."""
+    return {**await groups.to_response(services, group), "name": group_rules.display_name(group)}
+
+
+async def _create(services: Services, scim: ScimCall, body: Document, private: Document) -> Document:
+    """Create a group; if another one of the tenant has its name, store it under a distinct one."""
+    group_id = new_id()
+    try:
+        return await groups.create(services, scim.call, body, group_id, private)
+    except Invalid as error:
+        body, private = _with_distinct_name(error, body, group_id, private)
+        return await groups.create(services, scim.call, body, group_id, private)
+
+
+async def _update(services: Services, scim: ScimCall, stored: Document, body: Document, private: Document) -> Document:
+    """Replace a group; a new name that another group has is stored as by `_create`, an unchanged one stays."""
+    if body["group"].get("name") == group_rules.display_name(stored):
+        body = _renamed(body, stored["name"])
+    try:
+        return await groups.update_version(services, scim.call, stored, body, private)
+    except Invalid as error:
+        body, private = _with_distinct_name(error, body, stored["id"], private)
+        return await groups.update_version(services, scim.call, stored, body, private)
+
+
+def _with_distinct_name(error: Invalid, body: Document, group_id: str, private: Document) -> tuple[Document, Document]:
+    """Return the body and private members of a group whose only error is that its name is taken.
+
+    Raises the error again if it is another one.
+    """
+    if [field.code for field in error.fields] != [_TAKEN_NAME] or error.general:
+        raise error
+    name = body["group"]["name"]
+    distinct = _renamed(body, group_rules.distinct_name(name, group_id))
+    return distinct, {**private, group_rules.SHARED_NAME: name}
+
+
+def _renamed(body: Document, name: str) -> Document:
+    return {**body, "group": {**body["group"], "name": name}}
 
 
 async def _versions(services: Services, scim: ScimCall, found: Sequence[Document]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from identity.background_tasks import CooperativeYield
 from identity.call import Document
+from identity.domain.groups import groups as group_rules
 from identity.domain.scim import filters, messages, models, user_mapping
 from identity.domain.scim.filters import Scope
 from identity.operations.messaging import user_views
@@ -128,7 +129,7 @@ async def _resource(services: Services, scim: ScimCall, resource_type: str, user
 async def _membership(services: Services, scim: ScimCall, group_id: str) -> Document:
     group = await services.directory.groups.find_cached(scim.tenant_id, group_id)
     shown = {"value": group_id, "$ref": resources.location(scim, models.GROUP, group_id), "type": "direct"}
-    return shown if group is None else {**shown, "display": group["name"]}
+    return shown if group is None else {**shown, "display": group_rules.display_name(group)}
 
 
 def _version(user: Document) -> str:

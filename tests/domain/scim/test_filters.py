@@ -82,9 +82,16 @@ def test_user_name_matches_the_login_id_that_is_shown_as_one() -> None:
 def test_group_filter_compares_members_by_their_groups() -> None:
     assert translated('members eq "U"', "Group", u=["g"]) == {"_id": {"$in": ["g"]}}
     assert translated('members[value eq "x"]', "Group") == {"_id": {"$in": []}}
-    assert translated('displayName co "ab"', "Group") == {
-        "$and": [{"private.endings": {"$regex": "^ab"}}, {"name": {"$regex": "ab", "$options": "is"}}]
+    own, shared = translated('displayName co "ab"', "Group")["$or"]
+    assert own == {
+        "$and": [{"private.endings": {"$regex": "^ab"}}, {"name": {"$regex": "ab", "$options": "is"}}],
+        "private.sharedName": {"$exists": False},
+        "tenantId": "t",
     }
+    assert shared["$and"] == [
+        {"private.sharedName": {"$exists": True}},
+        {"private.sharedName": {"$regex": "ab", "$options": "is"}},
+    ]
 
 
 def test_member_ids_are_those_that_a_filter_compares() -> None:
