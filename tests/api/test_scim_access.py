@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +18,7 @@ import pytest
 from identity import app
 from identity.domain.scim import models
 from tests import relying_party, scim
+from tests.conftest import SUPER_KEY, checking_client
 from tests.scim import ENTERPRISE, GROUP, PERMISSIONS, USER, ScimClient
 
 Document = dict[str, Any]
@@ -198,3 +203,42 @@ def test_library_of_the_protocol_is_loaded_by_a_thread() -> None:
     """The first request would otherwise stop the event loop for half a second, and for seconds on a busy machine."""
     done = subprocess.run([sys.executable, "-c", LOADING], cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[False]"
+
+
+@pytest.mark.requirement("scim-15")
+async def test_walk_through_of_the_documentation_enables_scim_with_a_token_for_a_year(
+    service: app.Service, api: httpx.AsyncClient
+) -> None:
+    tenant = await relying_party.make_tenant(api)
+    guide = (ROOT / "docs/scim.md").read_text()
+    commands = "\n".join(re.findall(r"^ *```sh\n(.*?)^ *```$", guide, re.DOTALL | re.MULTILINE))
+    variables = {
+        "base": service.base_url,
+        "api_key": SUPER_KEY,
+        "tenant_id": tenant["id"],
+        "PATH": os.environ["PATH"],
+    }
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-euo", "pipefail", "-c", commands, env=variables,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    output, errors = await process.communicate()
+    assert process.returncode == 0, (output, errors)
+    *_, token = json_objects(output.decode())
+    assert token["expires_in"] == 31_536_000
+    async with checking_client(service.base_url) as client:
+        headers = {"Authorization": f"Bearer {token['access_token']}"}
+        for path in ("/Users", "/EnterpriseUsers", "/Groups", "/ServiceProviderConfig", "/ResourceTypes", "/Schemas"):
+            answer = await client.get(f"{scim.ROOT}{path}", headers=headers)
+            assert answer.status_code == 200, answer.text
+
+
+def json_objects(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects that follow each other in a text."""
+    found, decoder, position = [], json.JSONDecoder(), 0
+    while position < len(text):
+        value, position = decoder.raw_decode(text, position)
+        found.append(value)
+        while position < len(text) and text[position].isspace():
+            position += 1
+    return found

@@ -75,6 +75,7 @@ async def test_group_with_an_unknown_member_is_not_created(client: ScimClient, m
     assert (await client.ask("GET", "/Groups"))["totalResults"] == 0
 
 
+@pytest.mark.requirement("scim-14")
 async def test_groups_may_share_a_display_name(client: ScimClient) -> None:
     user = await client.make_user()
     first = await client.make_group(displayName="Sales")
@@ -90,6 +91,7 @@ async def test_groups_may_share_a_display_name(client: ScimClient) -> None:
     assert added["displayName"] == "Sales"
 
 
+@pytest.mark.requirement("scim-14")
 async def test_groups_that_share_a_display_name_have_distinct_names_in_the_management_api(client: ScimClient) -> None:
     first = await client.make_group(displayName="Sales")
     second = await client.make_group(displayName="Sales")

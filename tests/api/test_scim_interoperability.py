@@ -9,12 +9,15 @@ import httpx
 import pytest
 
 from identity import app
+from identity.ids import new_id
 from tests import scim
-from tests.scim import ENTERPRISE, GROUP, PATCH, USER, ScimClient
+from tests.scim import ENTERPRISE, ERROR, GROUP, PATCH, USER, ScimClient
 
 Document = dict[str, Any]
 JSON = {"headers": {"Content-Type": "application/json; charset=utf-8"}}
 """Okta sends application/json."""
+LIST = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
+EMAIL = "Test_User_fd0ea19b@testuser.com"
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def entra_user() -> Document:
         "externalId": "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef",
         "userName": "Test_User_ab6490ee-1e48-479e-a20b-2d77186b5dd1",
         "active": True,
-        "emails": [{"primary": True, "type": "work", "value": "Test_User_fd0ea19b@testuser.com"}],
+        "emails": [{"primary": True, "type": "work", "value": EMAIL}],
         "meta": {"resourceType": "User"},
         "name": {"formatted": "givenName familyName", "familyName": "familyName", "givenName": "givenName"},
         "roles": [],
@@ -70,6 +73,7 @@ async def test_entra_id_provisions_a_user(client: ScimClient) -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [("False", False), (False, False), ("True", True)])
+@pytest.mark.requirement("scim-8")
 async def test_entra_id_disables_a_user_with_a_text(client: ScimClient, value: Any, expected: bool) -> None:
     made = await client.ask("POST", "/Users", entra_user(), 201)
     shown = await client.patch(f"/Users/{made['id']}", {"op": "Replace", "path": "active", "value": value})
@@ -80,6 +84,7 @@ async def test_entra_id_disables_a_user_with_a_text(client: ScimClient, value: A
     assert listed["Resources"][0]["active"] is expected
 
 
+@pytest.mark.requirement("scim-8")
 async def test_entra_id_finds_a_user_who_existed_before_by_the_email_address(client: ScimClient) -> None:
     body = {"user": {"email": "jo@example.com", "password": "a-good-password-1"}}
     user_id = (await client.api.post("/api/user", json=body)).json()["user"]["id"]
@@ -115,6 +120,97 @@ async def test_entra_id_synchronizes_a_group(client: ScimClient) -> None:
     left = await client.patch(path, {"op": "Remove", "path": f'members[value eq "{user["id"]}"]'})
     assert "members" not in left
     assert (await client.send("DELETE", path)).status_code == 204
+
+
+@pytest.mark.requirement("scim-8")
+async def test_entra_id_reads_a_user_by_id_and_by_query(client: ScimClient) -> None:
+    made = await client.ask("POST", "/Users", entra_user(), 201)
+    assert made["emails"] == entra_user()["emails"]
+    assert made["meta"]["resourceType"] == "User"
+    assert await client.ask("GET", f"/Users/{made['id']}") == made
+    for scim_filter in (f'userName eq "{made["userName"]}"', f'emails[type eq "work"].value eq "{EMAIL}"'):
+        listed = await client.ask("GET", "/Users", params={"filter": scim_filter})
+        assert (listed["schemas"], listed["totalResults"], listed["Resources"]) == ([LIST], 1, [made])
+    missing = await client.ask("GET", f"/Users/{new_id()}", status=404)
+    assert (missing["schemas"], missing["status"]) == ([ERROR], "404")
+
+
+@pytest.mark.requirement("scim-8")
+async def test_entra_id_replaces_attributes_with_the_compliance_flag(client: ScimClient) -> None:
+    made = await client.ask("POST", "/Users", entra_user(), 201)
+    shown = await client.patch(
+        f"/Users/{made['id']}",
+        {"op": "replace", "path": 'emails[type eq "work"].value', "value": "TestMhvaes@test.microsoft.com"},
+        {
+            "op": "replace",
+            "value": {
+                "displayName": "Bjfe",
+                "name.givenName": "Kkom",
+                "name.familyName": "Unua",
+                f"{ENTERPRISE}:employeeNumber": "Aklq",
+            },
+        },
+        {"op": "add", "path": "nickName", "value": "Babs"},
+        {"op": "replace", "path": "active", "value": False},
+    )
+    assert shown["emails"] == [{"primary": True, "type": "work", "value": "TestMhvaes@test.microsoft.com"}]
+    assert (shown["displayName"], shown["nickName"], shown["active"]) == ("Bjfe", "Babs", False)
+    assert shown["name"] == {"formatted": "givenName familyName", "givenName": "Kkom", "familyName": "Unua"}
+    assert shown[ENTERPRISE] == {"employeeNumber": "Aklq"}
+    assert await client.ask("GET", f"/Users/{made['id']}") == shown
+    stored = await client.user(made["id"])
+    assert (stored["email"], stored["firstName"], stored["active"]) == ("testmhvaes@test.microsoft.com", "Kkom", False)
+
+
+@pytest.mark.requirement("scim-8")
+@pytest.mark.parametrize("op", ["Add", "Replace", "add"])
+async def test_entra_id_creates_the_entry_that_a_filter_describes(client: ScimClient, op: str) -> None:
+    made = await client.ask("POST", "/Users", entra_user(), 201)
+    operation = {"op": op, "path": 'phoneNumbers[type eq "mobile"].value', "value": "+1 425 555 0100"}
+    shown = await client.patch(f"/Users/{made['id']}", operation)
+    assert shown["phoneNumbers"] == [{"type": "mobile", "value": "+1 425 555 0100"}]
+    body = {"Operations": [{**operation, "op": "replace", "path": 'phoneNumbers[type eq "fax"].value'}]}
+    assert await client.refused("PATCH", f"/Users/{made['id']}", body) == (400, "noTarget")
+    assert await client.ask("GET", f"/Users/{made['id']}") == shown
+
+
+@pytest.mark.requirement("scim-8")
+async def test_entra_id_replaces_and_deletes_a_user(client: ScimClient) -> None:
+    made = await client.ask("POST", "/Users", entra_user(), 201)
+    path = f"/Users/{made['id']}"
+    body = {**entra_user(), "name": {"familyName": "New"}, "emails": [{"type": "work", "value": "new@testuser.com"}]}
+    replaced = await client.ask("PUT", path, body)
+    assert (replaced["name"], replaced["emails"]) == ({"familyName": "New"}, body["emails"])
+    answer = await client.send("DELETE", path)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert await client.refused("GET", path) == (404, None)
+    assert (await client.api.get(f"/api/user/{made['id']}")).status_code == 404
+    assert await client.refused("DELETE", path) == (404, None)
+
+
+@pytest.mark.requirement("scim-8")
+async def test_entra_id_reads_a_group_without_its_members(client: ScimClient) -> None:
+    user = await client.make_user()
+    made = await client.make_group(user, displayName="displayName", externalId="8aa1a0c0-c4c3-4bc0-b4a5-2ef676900159")
+    shown = await client.ask("GET", f"/Groups/{made['id']}", params={"excludedAttributes": "members"})
+    assert shown == {name: value for name, value in made.items() if name != "members"}
+    removal = {"op": "remove", "path": f'members[value eq "{user["id"]}"]'}
+    assert "members" not in await client.patch(f"/Groups/{made['id']}", removal)
+    assert (await client.user(user["id"])).get("memberships", []) == []
+
+
+@pytest.mark.requirement("scim-8")
+async def test_entra_id_discovers_the_schemas(client: ScimClient) -> None:
+    listed = await client.ask("GET", "/Schemas")
+    assert listed["schemas"] == [LIST]
+    schemas = {schema["id"]: schema for schema in listed["Resources"]}
+    assert {USER, GROUP, ENTERPRISE} <= schemas.keys()
+    names = {attribute["name"]: attribute for attribute in schemas[USER]["attributes"]}
+    assert (names["userName"]["mutability"], names["emails"]["multiValued"]) == ("readWrite", True)
+    assert await client.ask("GET", f"/Schemas/{ENTERPRISE}") == schemas[ENTERPRISE]
+    types = {one["id"]: one for one in (await client.ask("GET", "/ResourceTypes"))["Resources"]}
+    assert (types["User"]["endpoint"], types["Group"]["endpoint"]) == ("/Users", "/Groups")
+    assert (await client.ask("GET", "/ServiceProviderConfig"))["patch"] == {"supported": True}
 
 
 OKTA_USER: Document = {
@@ -177,3 +273,60 @@ async def test_okta_pushes_a_group(client: ScimClient) -> None:
     listed = await client.ask("GET", "/Groups", params={"startIndex": 1, "count": 100})
     assert [one["displayName"] for one in listed["Resources"]] == ["Test SCIMv2 renamed"]
     assert (await client.send("DELETE", path)).status_code == 204
+
+
+@pytest.mark.requirement("scim-8")
+async def test_okta_pages_through_all_users(client: ScimClient) -> None:
+    made = {(await client.make_user())["id"] for _ in range(5)}
+    found: list[str] = []
+    for start, length in ((1, 2), (3, 2), (5, 1), (7, 0)):
+        page = await client.ask("GET", "/Users", params={"startIndex": start, "count": 2})
+        assert (page["totalResults"], page["startIndex"], page["itemsPerPage"]) == (5, start, length)
+        found += [user["id"] for user in page["Resources"]]
+    assert (len(found), set(found)) == (5, made)
+
+
+@pytest.mark.requirement("scim-8")
+async def test_okta_deactivates_with_patch_and_reactivates_with_put(client: ScimClient) -> None:
+    made = await client.ask("POST", "/Users", OKTA_USER, 201, **JSON)
+    path, login = f"/Users/{made['id']}", {"loginId": OKTA_USER["userName"], "password": OKTA_USER["password"]}
+    assert (await client.api.post("/api/login", json=login)).status_code in {200, 202}
+    body = {"schemas": [PATCH], "Operations": [{"op": "replace", "value": {"active": False}}]}
+    assert (await client.ask("PATCH", path, body, **JSON))["active"] is False
+    assert (await client.api.post("/api/login", json=login)).status_code in {404, 423}
+    listed = await client.ask("GET", "/Users", params={"filter": 'userName eq "test.user@okta.local"'})
+    assert [user["active"] for user in listed["Resources"]] == [False]
+    assert (await client.ask("PUT", path, {**made, "active": True}, **JSON))["active"] is True
+    assert (await client.api.post("/api/login", json=login)).status_code in {200, 202}
+
+
+@pytest.mark.requirement("scim-8")
+async def test_okta_synchronizes_a_password(client: ScimClient) -> None:
+    made = await client.ask("POST", "/Users", OKTA_USER, 201, **JSON)
+    body = {"schemas": [PATCH], "Operations": [{"op": "replace", "value": {"password": "an0ther-Password"}}]}
+    shown = await client.ask("PATCH", f"/Users/{made['id']}", body, **JSON)
+    assert "password" not in shown
+    login = {"loginId": OKTA_USER["userName"], "password": "an0ther-Password"}
+    assert (await client.api.post("/api/login", json=login)).status_code in {200, 202}
+
+
+@pytest.mark.requirement("scim-8")
+async def test_okta_creates_a_user_twice_and_gets_a_conflict(client: ScimClient) -> None:
+    await client.ask("POST", "/Users", OKTA_USER, 201, **JSON)
+    refusal = await client.ask("POST", "/Users", OKTA_USER, 409, **JSON)
+    assert (ERROR in refusal["schemas"], refusal["status"], refusal["scimType"]) == (True, "409", "uniqueness")
+
+
+@pytest.mark.requirement("scim-8")
+async def test_okta_replaces_a_group_with_put(client: ScimClient) -> None:
+    first, second = await client.make_user(), await client.make_user()
+    made = await client.make_group(first, displayName="Test SCIMv2")
+    members = [{"value": second["id"], "display": second["userName"]}]
+    body = {"schemas": [GROUP], "id": made["id"], "displayName": "Test SCIMv2 renamed", "members": members}
+    shown = await client.ask("PUT", f"/Groups/{made['id']}", body, **JSON)
+    assert (shown["displayName"], [member["value"] for member in shown["members"]]) == (
+        "Test SCIMv2 renamed",
+        [second["id"]],
+    )
+    assert await client.ask("GET", f"/Groups/{made['id']}") == shown
+    assert "groups" not in await client.ask("GET", f"/Users/{first['id']}")
