@@ -24,6 +24,7 @@ from identity.config import EMBEDDED, Config
 from identity.domain.clients import security_profiles
 from identity.domain.configuration import administrator_realm
 from identity.domain.configuration import tenants as tenant_rules
+from identity.domain.configuration import themes as theme_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID as ADMINISTRATOR_APPLICATION_ID
 from identity.domain.objects.kickstart import Source
 from identity.errors import StartupError
@@ -360,6 +361,14 @@ async def duplicate_issuers(config: Config) -> list[Document]:
     """Return the issuers that several tenants share, read from MongoDB. Raises StartupError."""
     async with _connected(config) as database:
         return tenant_rules.duplicate_issuers(await cli_queries.tenants(database))
+
+
+async def unused_theme_messages(config: Config) -> list[Document]:
+    """Return the keys of messages that no page shows, by theme, read from MongoDB. Raises StartupError."""
+    async with _connected(config) as database:
+        themes = await cli_queries.themes(database)
+    unused = ((theme, theme_rules.unused_messages(theme)) for theme in themes)
+    return [{"themeId": theme["id"], "name": theme["name"], "keys": keys} for theme, keys in unused if keys]
 
 
 async def mail_server_faults(config: Config) -> list[str]:

@@ -85,12 +85,13 @@ def _open_secrets(settings: Config) -> Iterator[str]:
 
 
 def _applications(settings: Config) -> dict[str, Any]:
-    """Return findings about applications, issuers and mail servers from a running MongoDB, or why there are none."""
+    """Return findings about applications, issuers, themes and mail servers, or why MongoDB cannot be read."""
     try:
         reachable = running(settings)
         return {
             "applications": uvloop.run(app().profiles_of_applications(reachable)),
             "duplicateIssuers": uvloop.run(app().duplicate_issuers(reachable)),
+            "unusedMessages": uvloop.run(app().unused_theme_messages(reachable)),
             "mailServers": uvloop.run(app().mail_server_faults(reachable)),
         }
     except StartupError as error:
@@ -104,6 +105,7 @@ def _text(checked: str, faults: Sequence[str], warnings: Sequence[str], applicat
     yield from (f"warning: {warning}" for warning in warnings)
     if "applications" in applications:
         yield from _issuers_text(applications["duplicateIssuers"])
+        yield from _messages_text(applications["unusedMessages"])
         yield from _profiles_text(applications["applications"])
     else:
         yield f"applications not checked: {applications['applicationsUnread']}"
@@ -115,6 +117,13 @@ def _issuers_text(duplicates: Sequence[dict[str, Any]]) -> Iterator[str]:
         tenants = ", ".join(f"{tenant['name']} ({tenant['tenantId']})" for tenant in duplicate["tenants"])
         yield f"the issuer {duplicate['issuer']} is shared by tenants: {tenants};"
         yield "  relying parties cannot distinguish their tokens by issuer"
+
+
+def _messages_text(themes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the themes with messages that no page shows, and the keys of those."""
+    for theme in themes:
+        yield f"no page shows {len(theme['keys'])} messages of the theme {theme['name']} ({theme['themeId']}):"
+        yield f"  {', '.join(theme['keys'])}"
 
 
 def _profiles_text(applications: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -50,6 +50,12 @@ async def tenants(database: Database) -> list[Document]:
         return [_plain(tenant) async for tenant in found]
 
 
+async def themes(database: Database) -> list[Document]:
+    """The themes, by name. Raises StartupError if MongoDB refuses the query."""
+    with reading("themes"):
+        return [_plain(theme) async for theme in database.collection("themes").find({}).sort([("name", 1)])]
+
+
 @contextlib.contextmanager
 def reading(what: str) -> Iterator[None]:
     """Translate a failure of MongoDB in the block to StartupError."""

@@ -290,3 +290,11 @@ async def test_preview_reports_errors_per_part_and_renders_others(api) -> None:
 )
 async def test_preview_of_a_malformed_request_is_refused(api, body, code) -> None:
     assert errors(await api.post("/api/email/template/preview", json=body)).keys() == {code}
+
+
+async def test_template_that_imports_helpers_is_refused_when_it_is_saved(api) -> None:
+    html = '<p>Hello</p>\n[#import "../_helpers.ftl" as helpers/]\n[@helpers.html]Hello[/@helpers.html]'
+    body = {"emailTemplate": {"name": f"Template {new_id()}", **PARTS, "defaultHtmlTemplate": html}}
+    code = "[invalid]emailTemplate.defaultHtmlTemplate"
+    refusal = "[#import] is not supported: templates cannot read files; define macros in the template itself"
+    assert refusal in errors(await api.post("/api/email/template", json=body))[code]

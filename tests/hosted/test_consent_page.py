@@ -69,6 +69,16 @@ async def test_scope_text_comes_from_application_tenant_theme_or_name(rp, browse
     assert "Erlauben" in found
 
 
+@pytest.mark.requirement("core-18-templates-30")
+async def test_published_messages_of_the_theme_are_shown(rp, browser, api):
+    messages = "consent-required=Agree?\nconsent-required-intro=%s asks for\nallow=Yes\ncancel=No\nlogged-in-as=You: %s"
+    theme_id = await make_theme(api, defaultMessages=messages)
+    await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
+    shown = page(await ask(rp, browser, scope="openid email")).text
+    for words in ("Agree?", f"{rp.application['name']} asks for", "Yes", "No", f"You: {rp.login_id}"):
+        assert words in shown
+
+
 @pytest.mark.requirement("oauth-1.9-20")
 async def test_text_of_another_application_or_tenant_is_not_shown(rp, browser, api):
     other = relying_party.new_id()

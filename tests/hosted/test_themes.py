@@ -11,10 +11,15 @@ import pytest
 
 from identity.domain.clients.scopes import PROVIDED
 from identity.domain.configuration import page_texts
+from identity.domain.configuration.published_messages import PUBLISHED
 from identity.ids import new_id
 from identity.web.hosted.page_theme import _locales
-from tests import relying_party
+from tests import relying_party, two_factor
 from tests.conftest import UNKNOWN_ID
+from tests.hosted.signing_up import offer
+from tests.hosted.steps import log_in, mailing, post
+from tests.hosted.test_account import enter
+from tests.oauth2.devices import DEVICE_GRANT
 from tests.oauth2.test_lambdas import hook
 from tests.relying_party import page
 
@@ -214,3 +219,54 @@ async def test_theme_answers_with_what_is_not_shown(api) -> None:
     wrong = {**theme, "name": new_id(), "variables": {"fontColor": "red; }"}}
     refused = await api.post("/api/theme", json={"theme": wrong})
     assert list(refused.json()["fieldErrors"]) == ["theme.variables.fontColor"]
+
+
+SHOWN_MESSAGES = {
+    "/account": ["account", "edit-profile", "change-password", "two-factor-authentication", "logout", "email"],
+    "/account/edit": ["edit-profile", "update", "go-back", "email"],
+    "/account/password": ["change-password", "current-password", "passwordConfirm", "password-length-constraint"],
+    "/account/two-factor": ["two-factor-authentication", "no-two-factor-methods-configured", "add-two-factor"],
+    "/oauth2/authorize": ["login", "loginId", "password", "remember-device", "submit", "forgot-your-password"],
+    "/oauth2/device": ["device-form-title", "device-title", "userCode", "submit"],
+    "/oauth2/register": ["register", "return-to-login", "password", "email"],
+    "/password/forgot": ["forgot-password-title", "forgot-password", "submit", "return-to-login"],
+}
+"""Page -> published keys whose texts it shows."""
+FORGOT_TEMPLATE = "forgotPasswordEmailTemplateId"
+
+
+@pytest.mark.requirement("core-18-templates-30")
+@pytest.mark.parametrize("path", SHOWN_MESSAGES)
+async def test_page_shows_the_published_messages_of_the_theme(rp, browser, themed, path) -> None:
+    await themed(defaultMessages="".join(f"{key}=~{key}~ {{0}}\n" for key in PUBLISHED))
+    await offer(rp)
+    device = {"enabledGrants": ["authorization_code", DEVICE_GRANT], "deviceVerificationURL": "https://app.example.com"}
+    await rp.configure(**device)
+    async with mailing(rp, FORGOT_TEMPLATE, "A link"):
+        if path.startswith("/account"):
+            shown = await enter(rp, browser, path)
+        else:
+            shown = await browser.get(path, params=rp.query())
+    assert shown.status_code == 200, shown.text
+    missing = [key for key in SHOWN_MESSAGES[path] if f"~{key}~" not in shown.text]
+    assert missing == [], shown.text
+
+
+async def test_published_messages_of_errors_are_shown(rp, browser, themed) -> None:
+    await themed(defaultMessages="[InvalidLogin]=Wrong\n[blank]loginId=Who?\npassword-length-constraint=%s to %s")
+    shown = await rp.authorize(browser)
+    assert "Wrong" in (await rp.submit(browser, shown, password="wrong")).text
+    async with mailing(rp, FORGOT_TEMPLATE, "A link"):
+        forgot = await browser.get("/password/forgot", params=rp.query())
+        assert "Who?" in (await post(browser, forgot, loginId=" ")).text
+    assert "8 to 256" in (await enter(rp, browser, "/account/password")).text
+
+
+async def test_published_messages_of_the_two_factor_page_are_shown_with_the_days_of_trust(rp, browser, themed) -> None:
+    body = {"user": {"twoFactor": {"methods": [two_factor.authenticator()], "recoveryCodes": []}}}
+    await rp.patch(f"/api/user/{rp.user['id']}", body)
+    await rp.configure_tenant(externalIdentifierConfiguration={"twoFactorTrustIdTimeToLiveInSeconds": 1_296_000})
+    await themed(defaultMessages="two-factor-challenge=Challenge\ntrust-computer=Trust it %s days\nverify=Check")
+    shown = await log_in(rp, browser)
+    for text in ("<h1>Challenge</h1>", "Trust it 15 days</label>", "Check</button>"):
+        assert text in shown.text

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from identity import app, config
+from identity.ids import new_id
 from tests import internals, relying_party
 from tests.operator.processes import ROOT, environment, run, serving
 from tests.ports import free_port
@@ -103,6 +104,24 @@ async def test_tenants_that_share_an_issuer_are_reported(api, service, tmp_path)
     for tenant in made:
         assert (await api.delete(f"/api/tenant/{tenant['id']}")).status_code == 200
     assert await app.duplicate_issuers(internals.config(service)) == []
+
+
+@pytest.mark.requirement("core-18-templates-30")
+async def test_messages_of_themes_that_no_page_shows_are_reported(api, service, tmp_path):
+    messages = {
+        "defaultMessages": "submit=Go\nlogin.heading=Hi\nhelp=Help",
+        "localizedMessages": {"de": "wait-title=X"},
+    }
+    answer = await api.post("/api/theme", json={"theme": {"name": f"Theme {new_id()}", **messages}})
+    theme, stores = answer.json()["theme"], stores_of(service)
+    assert theme["notices"] == ["No page shows 2 messages of the theme: [help], [wait-title]."]
+    themes = json.loads(await asyncio.to_thread(checked, tmp_path, "--json", **stores))["unusedMessages"]
+    [found] = [one for one in themes if one["themeId"] == theme["id"]]
+    assert found == {"themeId": theme["id"], "name": theme["name"], "keys": ["help", "wait-title"]}
+    lines = (await asyncio.to_thread(checked, tmp_path, **stores)).splitlines()
+    [number] = [index for index, line in enumerate(lines) if theme["id"] in line]
+    assert lines[number + 1] == "  help, wait-title"
+    assert (await api.delete(f"/api/theme/{theme['id']}")).status_code == 200
 
 
 @pytest.mark.requirement("audit-c2-check-config", "oauth-12-30")

@@ -139,14 +139,22 @@ def notices(theme: Document) -> Iterator[str]:
             yield f"The page template [{name}] uses what does not exist: {', '.join(missing)}."
 
 
-def _missing_texts(tree: nodes.Template, own_texts: Mapping[str, str]) -> set[str]:
-    found = set()
+def text_keys(theme: Document) -> set[str]:
+    """Return the keys of the texts that the valid page templates of a theme show."""
+    trees = (ImmutableSandboxedEnvironment().parse(text) for text in of_theme(theme).values())
+    return {key for tree in trees for key in _text_keys(tree)}
+
+
+def _text_keys(tree: nodes.Template) -> Iterator[str]:
     for node in tree.find_all(nodes.Getitem):
         is_texts = isinstance(node.node, nodes.Name) and node.node.name == "texts"
-        key = node.arg.value if is_texts and isinstance(node.arg, nodes.Const) else None
-        if isinstance(key, str) and key not in own_texts and key not in page_texts.TEXTS:
-            found.add(f'[texts["{key}"]]')
-    return found
+        if is_texts and isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            yield node.arg.value
+
+
+def _missing_texts(tree: nodes.Template, own_texts: Mapping[str, str]) -> set[str]:
+    keys = _text_keys(tree)
+    return {f'[texts["{key}"]]' for key in keys if key not in own_texts and key not in page_texts.TEXTS}
 
 
 def _exists(template: str) -> bool:

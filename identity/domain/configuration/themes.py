@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from identity.call import Document
-from identity.domain.configuration import page_templates, page_texts, simple_themes, theme_images
+from identity.domain.configuration import page_templates, page_texts, published_messages, simple_themes, theme_images
 from identity.domain.objects import catalogues, property_files
 from identity.errors import FieldError
 
@@ -16,6 +16,8 @@ DEFAULT_NAME: Final = "FusionAuth"
 
 FORMER_DEFAULT_NAME: Final = "Default"
 """Its name in earlier versions of the service."""
+
+_NAMED_KEYS: Final = 10
 
 MAXIMUM_TEMPLATES = 524_288
 """The maximum number of characters of all page templates of a theme together."""
@@ -37,14 +39,31 @@ def notices(theme: Document) -> list[str]:
     found = [f"The template [{name}] is not rendered." for name in sorted(theme.get("templates", {}))]
     if found:
         found.insert(
-            0, "FreeMarker templates are stored unchanged, but pages are rendered from the built-in templates."
+            0, "FreeMarker templates are stored, not rendered: the service renders Jinja templates, see docs/email.md."
         )
     found += [
         f"The image [{path}] is not shown: pages load uploaded images only, as data: URLs."
         for path, url in theme_images.urls(theme).values()
         if not theme_images.is_uploaded(url)
     ]
+    found += _unused_notice(unused_messages(theme))
     return [*found, *page_templates.notices(theme), *simple_themes.contrast_problems(theme)]
+
+
+def unused_messages(theme: Document) -> list[str]:
+    """Return the keys of the messages of a theme that no page shows, sorted."""
+    found: set[str] = set()
+    for text in (theme.get("defaultMessages", ""), *theme.get("localizedMessages", {}).values()):
+        found.update(published_messages.unused_keys(property_files.read(text)))
+    return sorted(found - page_templates.text_keys(theme)) if found else []
+
+
+def _unused_notice(keys: Sequence[str]) -> Iterator[str]:
+    """Return a sentence about messages that no page shows, with the first of their keys."""
+    if keys:
+        named = ", ".join(f"[{key}]" for key in keys[:_NAMED_KEYS])
+        more = "; check-config lists all of them" if len(keys) > _NAMED_KEYS else ""
+        yield f"No page shows {len(keys)} messages of the theme: {named}{more}."
 
 
 def stylesheet(theme: Document) -> str:
@@ -76,10 +95,9 @@ def resolve_texts(theme: Document, locales: Sequence[str]) -> tuple[str, dict[st
     messages that repeat the built-in English text replace nothing, so that a copy of the default theme is translated.
     """
     own, language = _choose_language(theme, locales)
-    found = property_files.read(theme.get("defaultMessages", ""))
-    found = {key: text for key, text in found.items() if text != page_texts.TEXTS.get(key)}
+    found = dict(published_messages.read(theme.get("defaultMessages", ""), is_default=True))
     if own is not None:
-        found |= property_files.read(theme["localizedMessages"][own])
+        found |= published_messages.read(theme["localizedMessages"][own])
     return language, found
 
 

@@ -125,7 +125,9 @@ class _Translator:
         if match["close"]:
             return self._close_directive(name, start)
         if name in {"import", "include"}:
-            raise self._error(f"[#{name}] is not supported: templates cannot read files", start)
+            raise self._error(
+                f"[#{name}] is not supported: templates cannot read files; define macros in the template itself", start
+            )
         translate: Callable[[str, int], str] | None = getattr(self, f"_translate_{name}", None)
         if translate is None:
             raise self._unsupported(f"[#{name}]", start)

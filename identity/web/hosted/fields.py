@@ -177,8 +177,8 @@ def password_hints(tenant: Document, theme: PageTheme) -> tuple[str, ...]:
         "passwordRules.previous": rules.remembered > 0,
         "passwordRules.breached": rules.breach_detection["enabled"],
     }
-    length = theme.fill("passwordRules.length", str(rules.min_length))
-    return (length, *(theme[key] for key, is_applied in applies.items() if is_applied))
+    length = theme.fill("passwordRules.length", rules.min_length, rules.max_length)
+    return (length, *(theme.fill(key, rules.remembered) for key, is_applied in applies.items() if is_applied))
 
 
 def inputs(

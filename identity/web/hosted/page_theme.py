@@ -30,6 +30,7 @@ _NOT_REPEATED: Final = frozenset({"csrf_token", "session"})
 
 _LOCALE_SECONDS: Final = 31_536_000
 _LOCALE: Final = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8}){0,3}")
+_PLACEHOLDER: Final = re.compile(r"\{(\d)\}")
 _MAXIMUM_LOCALE: Final = 40
 _MAXIMUM_LOCALES: Final = 20
 _MAXIMUM_HEADER: Final = 500
@@ -97,14 +98,20 @@ class PageTheme:
         own = next((self._own[key] for key in keys if self._own.get(key)), None)
         return own or self.find(keys[-1], "") or None
 
-    def fill(self, key: str, value: str, *, strong: bool = False) -> Markup:
-        """Return the text with a value in place of `{0}`; both are escaped.
+    def fill(self, key: str, *values: object, strong: bool = False) -> Markup:
+        """Return the text with values in place of `{0}`, `{1}` and so on; all are escaped.
 
         In a right-to-left language isolates keep the order of a value that is written left to right.
         """
-        isolated = value if self.direction == "ltr" else f"\u2068{value}\u2069"
-        markup = Markup("<strong>{}</strong>").format(isolated) if strong else escape(isolated)
-        return Markup(str(escape(self[key])).replace("{0}", str(markup)))  # noqa: S704 (both are escaped above)
+
+        def filled(placeholder: re.Match[str]) -> str:
+            index = int(placeholder[1])
+            if index >= len(values):
+                return placeholder[0]
+            isolated = str(values[index]) if self.direction == "ltr" else f"\u2068{values[index]}\u2069"
+            return str(Markup("<strong>{}</strong>").format(isolated) if strong else escape(isolated))
+
+        return Markup(_PLACEHOLDER.sub(filled, str(escape(self[key]))))  # noqa: S704 (all are escaped above)
 
     def script_texts(self) -> str:
         """Return the texts of the pages' script as JSON."""

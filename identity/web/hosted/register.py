@@ -304,7 +304,7 @@ def _form(client: Client, shown: Sequence[Field], theme: PageTheme, number: int 
         lead=theme.fill("register.lead", name, strong=True),
         submit=theme["register.submit"] if number == total else theme["login.next"],
         fields=shown,
-        progress=theme.fill("form.step", f"{number} / {total}") if total > 1 else "",
+        progress=theme.fill("form.step", f"{number} / {total}", number, total) if total > 1 else "",
     )
 
 

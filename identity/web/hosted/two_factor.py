@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from typing import ClassVar, Final
 
 from markupsafe import Markup
 
 from identity.call import Call, Document
+from identity.domain.objects.external_identifiers import two_factor_trust_seconds
 from identity.domain.two_factor import qr_codes
 from identity.domain.two_factor import two_factor as two_factor_rules
 from identity.operations.authorization import login_requirements, login_resumption
@@ -26,6 +28,7 @@ from identity.web.hosted.page_theme import PageTheme
 from identity.web.oauth2.oauth_handlers import tenant_routes
 
 _KEY_GROUP: Final = 4
+_DAY_SECONDS: Final = 86_400
 _REQUEST: Final = "oauth2/waiting.request.json"
 
 
@@ -80,12 +83,13 @@ class TwoFactorHandler(_ChallengeHandler):
             return await self.continue_login(transaction, step)
         if step.chosen is None:
             return redirect(self.url_of("two-factor-methods", transaction))
-        theme = await self.load_theme(transaction)
+        theme, client = await self.load_theme(transaction), transaction.client
         other = self.url_of("two-factor-methods", transaction) if len(step.methods) > 1 else ""
         values = {
             **code_values(step, theme),
             "other": other,
             "resends": login_requirements.sends_codes(step.chosen),
+            "trust_days": math.ceil(two_factor_trust_seconds(client.tenant, client.application) / _DAY_SECONDS),
         }
         return self.form_page(transaction, theme, "two_factor.html", values, step.message)
 

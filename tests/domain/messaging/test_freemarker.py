@@ -258,7 +258,11 @@ def test_preview_shows_placeholders() -> None:
         ("[/#macro]", 1, "the directive [/#macro] is not supported; use Jinja instead"),
         (
             "<#include 'x'>", 1,
-            "[#include] is not supported: templates cannot read files",
+            "[#include] is not supported: templates cannot read files; define macros in the template itself",
+        ),
+        (
+            '[#import "../_helpers.ftl" as helpers/]\n[@helpers.html /]', 1,
+            "[#import] is not supported: templates cannot read files; define macros in the template itself",
         ),
         ("[#list x as y z]", 1, "the syntax of a list is [#list items as item] or [#list map as key, value]"),
         ("[#assign x]", 1, "the [/#assign] of a [#assign] is missing"),
