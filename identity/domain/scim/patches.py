@@ -28,9 +28,9 @@ def prepare(body: Document) -> tuple[Document, list[ScimPolicy]]:
         return body, []
     if len(operations) > MAXIMUM_OPERATIONS:
         raise invalid("tooMany", f"A patch may have {MAXIMUM_OPERATIONS} operations.")
-    return {**body, str(name): [_normalized(operation) for operation in operations]}, [
-        _policy_of(operation) for operation in operations
-    ]
+    rest = {key: value for key, value in body.items() if key.lower() != "operations"}
+    normalized = {**rest, "Operations": [_normalized(operation) for operation in operations]}
+    return normalized, [_policy_of(operation) for operation in operations]
 
 
 def apply(patch: Any, resource: Any, policies: Sequence[ScimPolicy]) -> None:

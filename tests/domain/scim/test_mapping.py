@@ -99,3 +99,18 @@ def test_errors_do_not_repeat_values() -> None:
     with pytest.raises(ScimError) as refused:
         messages.apply_patch(TENANT, "User", {"userName": "jo"}, {"Operations": operations})
     assert "s3cret-value" not in refused.value.message
+
+
+def test_patch_with_its_operations_twice_applies_the_first() -> None:
+    title, name = ({"op": "add", "path": path, "value": "x"} for path in ("title", "nickName"))
+    patched = messages.apply_patch(
+        TENANT, "User", {"userName": "jo"}, {"operations": [title], "Operations": [name, name]}
+    )
+    assert (patched["title"], "nickName" in patched) == ("x", False)
+
+
+@pytest.mark.parametrize(("path", "scim_type"), [("", "invalidPath"), (None, "noTarget")])
+def test_removal_without_a_path_has_no_target(path: str | None, scim_type: str) -> None:
+    with pytest.raises(ScimError) as refused:
+        messages.apply_patch(TENANT, "User", {"userName": "jo"}, {"Operations": [{"op": "remove", "path": path}]})
+    assert (refused.value.status, refused.value.scim_type) == (400, scim_type)
