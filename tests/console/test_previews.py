@@ -49,6 +49,12 @@ async def test_message_is_rendered(roles: dict[str, Browser]) -> None:
     assert "Code for Ada" in Page(shown).text
 
 
+async def test_theme_form_says_that_freemarker_templates_are_not_rendered(roles: dict[str, Browser]) -> None:
+    shown = await roles["developer"].http.get("/admin/themes/new?kind=advanced")
+    assert "FreeMarker templates of an imported theme are stored, not rendered" in Page(shown).text
+    assert "docs/email.md" in Page(shown).text
+
+
 async def test_theme_is_shown_on_the_login_page_with_its_contrast(roles: dict[str, Browser]) -> None:
     fields = {
         "theme.name": "x",

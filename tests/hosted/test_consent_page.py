@@ -74,7 +74,8 @@ async def test_published_messages_of_the_theme_are_shown(rp, browser, api):
     messages = "consent-required=Agree?\nconsent-required-intro=%s asks for\nallow=Yes\ncancel=No\nlogged-in-as=You: %s"
     theme_id = await make_theme(api, defaultMessages=messages)
     await rp.patch(f"/api/tenant/{rp.tenant['id']}", {"tenant": {"themeId": theme_id}})
-    shown = page(await ask(rp, browser, scope="openid email")).text
+    await add_scope(rp, name="needed", required=True)
+    shown = page(await ask(rp, browser, scope="openid email needed")).text
     for words in ("Agree?", f"{rp.application['name']} asks for", "Yes", "No", f"You: {rp.login_id}"):
         assert words in shown
 
