@@ -298,6 +298,13 @@ class InvalidToken(OAuth2Error):
     error = "invalid_token"
 
 
+class AccessTokenRequired(InvalidToken):
+    """The request has no token, so that its challenge has no error code (RFC 6750 section 3.1)."""
+
+    def __init__(self) -> None:
+        super().__init__("access_token_required", "An access token is required.")
+
+
 class InsufficientUserAuthentication(InvalidToken):
     """The login behind the access token is too weak or too old; `challenge` says what is required (RFC 9470)."""
 

@@ -205,6 +205,11 @@ class MutualTls:
     authorities_file: Path | None
     base_url: str | None
 
+    @property
+    def alias(self) -> str | None:
+        """The URL at which the proxy requests client certificates, if it is not that of the service."""
+        return self.base_url if self.enabled else None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientRegistration:

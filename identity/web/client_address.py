@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import structlog
 from tornado.httputil import HTTPServerRequest
@@ -93,13 +93,22 @@ class ClientAddresses:
         """Return the configured base URL, or else scheme and host of the request, as a trusted proxy reports them."""
         if self._base_url is not None:
             return self._base_url
-        scheme, host = request.protocol, request.host
+        scheme, host = request.protocol, self._reported_host(request)
         if self.is_from_trusted_proxy(request):
             scheme = request.headers.get("X-Forwarded-Proto", scheme).strip().lower()
-            host = request.headers.get("X-Forwarded-Host", host).strip()
         if scheme not in {"http", "https"}:
             scheme = "http"
         return f"{scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+
+    def is_sent_to(self, request: HTTPServerRequest, base_url: str) -> bool:
+        """Return whether a request was sent to the host of a URL, as a trusted proxy reports it."""
+        return self._reported_host(request).lower() == urlsplit(base_url).netloc.lower()
+
+    def _reported_host(self, request: HTTPServerRequest) -> str:
+        host: str = request.host
+        if self.is_from_trusted_proxy(request):
+            host = request.headers.get("X-Forwarded-Host", host).strip()
+        return host
 
 
 def _is_among(networks: Sequence[Network], address: str) -> bool:

@@ -91,10 +91,11 @@ async def test_revoked_token_is_refused(client: ScimClient) -> None:
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer x.y.z", "Basic eDp5", "a-super-key"])
-async def test_request_without_a_token_is_unauthorized(client: ScimClient, authorization: str) -> None:
+async def test_challenge_has_an_error_code_only_with_a_token(client: ScimClient, authorization: str) -> None:
     answer = await client.send("GET", "/Users", headers={"Authorization": authorization})
     assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    has_token = authorization.startswith("Bearer ")
+    assert answer.headers["WWW-Authenticate"] == ('Bearer error="invalid_token"' if has_token else "Bearer")
 
 
 async def test_api_key_and_tokens_of_others_are_unauthorized(

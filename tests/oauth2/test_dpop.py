@@ -195,6 +195,10 @@ async def test_attack_40_protected_resource_checks_key_and_ath(rp, browser, http
 async def test_missing_token_challenges_with_both_schemes(http):
     answer = await http.get(USERINFO)
     assert answer.headers["WWW-Authenticate"] == f'Bearer, DPoP algs="{ALGORITHMS}"'
+    for scheme in ("DPoP", "dpop "):
+        answer = await http.get(USERINFO, headers={"Authorization": scheme})
+        refused(answer, "invalid_token", "access_token_required", 401)
+        assert answer.headers["WWW-Authenticate"] == f'DPoP algs="{ALGORITHMS}"'
     rejected(await http.get(USERINFO, headers={"Authorization": "DPoP x"}), "invalid_token", "access_token_malformed")
 
 

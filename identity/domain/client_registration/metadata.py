@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from identity.call import Document
+from identity.domain.authorization import response_types
 from identity.domain.authorization.client_authentication import CERTIFICATES
 from identity.domain.clients import redirect_uris, scopes
 from identity.errors import InvalidClientMetadata, InvalidRedirectUri
@@ -30,8 +31,9 @@ _MEMBERS: Final = {
 _TLS_NAMES: Final = ("subject_dn", "san_dns", "san_uri", "san_ip", "san_email")
 _SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post", "client_secret_jwt"})
 _KEPT: Final = (
-    "application_type", "client_uri", "contacts", "logo_uri", "policy_uri", "post_logout_redirect_uris",
-    "redirect_uris", "response_types", "scope", "software_id", "software_version", "tos_uri",
+    "application_type", "client_uri", "contacts", "initiate_login_uri", "logo_uri", "policy_uri",
+    "post_logout_redirect_uris", "redirect_uris", "response_types", "scope", "software_id", "software_version",
+    "tos_uri",
 )  # fmt: skip
 """Metadata that is kept with the registration, because an application has no such member, or one for two purposes."""
 
@@ -49,6 +51,7 @@ def to_oauth_configuration(metadata: Document) -> Document:
         "clientAuthenticationPolicy": "NotRequired" if method == "none" else "Required",
         "enabledGrants": metadata["grant_types"],
         "generateRefreshTokens": scopes.OFFLINE_ACCESS in requested,
+        "hybridResponseTypesEnabled": any(map(_is_hybrid, metadata["response_types"])),
         "proofKeyForCodeExchangePolicy": "Required",
         "providedScopePolicy": {name: {"enabled": name in requested} for name in scopes.PROVIDED},
         "relationship": "ThirdParty",
@@ -93,6 +96,11 @@ def client_information(application: Document, kept: Document) -> Document:
     return information
 
 
+def _is_hybrid(response_type: str) -> bool:
+    found = response_types.find(response_type, hybrid=True)
+    return found is not None and found.is_hybrid
+
+
 def _tls_name(metadata: Document) -> dict[str, Any] | None:
     for kind in _TLS_NAMES:
         if (value := metadata.get(f"tls_client_auth_{kind}")) is not None:
@@ -111,8 +119,6 @@ _WRITTEN_TOGETHER: Final = (
     frozenset({"LATIN", "CJK", "BOPOMOFO"}),
     frozenset({"LATIN", "CJK", "HANGUL"}),
 )
-_RESPONSE_TYPES: Final = {"code": "authorization_code", "id_token": "implicit", "token id_token": "implicit"}
-"""The supported response types, with the grant that each needs (RFC 7591 section 2.1)."""
 
 
 def require_valid(metadata: Document, grant_types: Collection[str], scopes: Collection[str]) -> None:
@@ -168,7 +174,8 @@ def _problems(metadata: Document, grant_types: Collection[str], scopes: Collecti
     if refused:
         yield f"The grant_types are not allowed: {' '.join(refused)[:200]}"
     for response_type in metadata["response_types"]:
-        if _RESPONSE_TYPES.get(response_type) not in metadata["grant_types"]:
+        found = response_types.find(response_type, hybrid=True)
+        if found is None or not set(found.grant_types) <= set(metadata["grant_types"]):
             yield f"The response_type {response_type[:100]} does not fit the grant_types."
     unknown = [scope for scope in metadata["scope"].split() if scope not in scopes]
     if unknown:
@@ -195,6 +202,8 @@ def _url_problems(metadata: Document) -> Iterator[str]:
             yield f"The {name} must be an https URL of another machine."
         elif not hosts.issuperset(_hosts([url])):
             yield f"The {name} must be on the host of a redirect URI."
+    if "initiate_login_uri" in metadata and redirect_uri_problem(metadata["initiate_login_uri"], "web") is not None:
+        yield "The initiate_login_uri must be an https URL of another machine."
 
 
 def _hosts(urls: Iterable[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -26,17 +26,18 @@ _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def problem(
-    claims: Mapping[str, Any], *, method: str, url: str, now: NumericDate, access_token: str | None = None
+    claims: Mapping[str, Any], *, method: str, urls: Collection[str], now: NumericDate, access_token: str | None = None
 ) -> str | None:
     """Return why the claims of a proof do not match this request, or None.
 
-    `access_token` is the token that a protected resource received with the proof.
+    `urls` are the URLs that the request may have been sent to, `access_token` is the token that a protected resource
+    received with the proof.
     """
     if not _is_text(claims.get("jti")):
         return "it has no jti"
     if claims.get("htm") != method:
         return "its htm is not the method of the request"
-    if not _is_text(claims.get("htu")) or not is_same_target(claims["htu"], url):
+    if not _is_text(claims.get("htu")) or not any(is_same_target(claims["htu"], url) for url in urls):
         return "its htu is not the URL of the request"
     if "iat" not in claims or abs(now - claims["iat"]) > LEEWAY_SECONDS:
         return f"its iat is missing or more than {LEEWAY_SECONDS} seconds away"

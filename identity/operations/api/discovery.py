@@ -187,7 +187,7 @@ def _mutual_tls_metadata(services: Services, base_url: str) -> Document:
     if settings.authorities_file is None:
         certificates.discard(client_authentication.PKI_CERTIFICATE)
     methods = [*_CLIENT_AUTHENTICATION, *sorted(certificates)]
-    aliased = settings.base_url or base_url
+    aliased = settings.alias or base_url
     return {
         **{f"{name}_endpoint_auth_methods_supported": methods for name in _AUTHENTICATED},
         "mtls_endpoint_aliases": {name: aliased + _PATHS[name] for name in _ALIASED},

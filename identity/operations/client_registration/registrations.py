@@ -15,7 +15,14 @@ from identity.call import Call, Document
 from identity.domain.client_registration import metadata as client_metadata
 from identity.domain.objects import ip_addresses
 from identity.domain.objects.resource_definition import Resource
-from identity.errors import Invalid, InvalidClientMetadata, InvalidRequest, InvalidToken, NotFound
+from identity.errors import (
+    AccessTokenRequired,
+    Invalid,
+    InvalidClientMetadata,
+    InvalidRequest,
+    InvalidToken,
+    NotFound,
+)
 from identity.ids import TenantId, new_id, new_secret
 from identity.operations.client_registration import software_statements
 from identity.operations.clients import clients
@@ -43,8 +50,10 @@ async def create(services: Services, call: Call, hints: TenantHints, token: str 
     initial = None
     if token is not None:
         initial = await services.limits.initial_access_tokens.find_live(tenant_id, token, call.now)
-    if initial is None and (token is not None or "software_statement" not in body):
-        raise _invalid_token()
+        if initial is None:
+            raise _invalid_token()
+    elif "software_statement" not in body:
+        raise AccessTokenRequired
     metadata = await _read(services, call, body)
     await _require_own_name(services, tenant_id, metadata, None)
     client_id, access_token = new_id(), new_secret()
@@ -164,9 +173,9 @@ async def _require_own_name(services: Services, tenant_id: TenantId, metadata: D
 async def _find(services: Services, call: Call, client_id: str, token: str | None) -> tuple[Document, Document]:
     """Return the registration and the application of a client. Raises InvalidToken for any other token."""
     tenant_id = crud.require_tenant(call)
-    registration = None
-    if token is not None:
-        registration = await services.limits.client_registrations.find_by_token(tenant_id, client_id, token)
+    if token is None:
+        raise AccessTokenRequired
+    registration = await services.limits.client_registrations.find_by_token(tenant_id, client_id, token)
     application = await services.configuration.applications.find(tenant_id, client_id) if registration else None
     if registration is None or application is None:
         raise _invalid_token()

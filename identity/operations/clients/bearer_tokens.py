@@ -7,7 +7,7 @@ import dataclasses
 from identity.call import Call, Document
 from identity.domain.clients import sender_constraints
 from identity.domain.configuration.applications import EXCHANGE_GRANT
-from identity.errors import InvalidToken
+from identity.errors import AccessTokenRequired, InvalidToken
 from identity.ids import TenantId
 from identity.instants import Instant
 from identity.operations.clients import active_users, clients, dpop_proofs
@@ -85,7 +85,7 @@ async def verify(
     InvalidDpopProofAtResource for an invalid proof.
     """
     if not token:
-        raise InvalidToken("access_token_required", "An access token is required.")
+        raise AccessTokenRequired
     find_client = clients.client_finder(services)
     verified = await services.tokens.issuer.verify_access_token(token, find_client, call.now)
     if isinstance(verified, Rejection):

@@ -7,6 +7,7 @@ secret. Each assertion is accepted once.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Literal
 
 from identity.call import Document
@@ -96,7 +97,7 @@ async def check(services: Services, signer: Signer, assertion: Assertion, base_u
     if isinstance(verified, Rejection):
         raise _invalid("The client_assertion is not signed by the client.")
     now = numeric_date(services.clock.now())
-    audiences = _audiences(signer, base_url)
+    audiences = _audiences(signer, filter(None, (base_url, services.config.mutual_tls.alias)))
     problem = client_assertion_rules.type_problem(verified.header) or client_assertion_rules.problem(
         verified.claims, assertion.client_id, audiences, now, is_strict=signer.is_strict
     )
@@ -131,8 +132,8 @@ def is_signed_with_secret(token: UnverifiedJwt) -> bool:
     return token.header.get("alg") in signing_keys.SECRET_ALGORITHMS
 
 
-def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
-    """Return the accepted audiences: the issuer; under baseline also the token and PAR endpoints.
+def _audiences(signer: Signer, base_urls: Iterable[str]) -> tuple[str, ...]:
+    """Return the accepted audiences: the issuer; under baseline also the token and PAR endpoints at the base URLs.
 
     Older clients name the endpoint (OpenID Connect Core 9, RFC 9126 section 2). An attacker who makes a client use this
     endpoint URL for the attacker's server could replay the assertion here, so strict clients have to name the issuer
@@ -140,7 +141,7 @@ def _audiences(signer: Signer, base_url: str) -> tuple[str, ...]:
     """
     if signer.is_strict:
         return (signer.issuer,)
-    prefixes = (base_url, f"{base_url}/{signer.tenant_id}")
+    prefixes = [prefix for base_url in base_urls for prefix in (base_url, f"{base_url}/{signer.tenant_id}")]
     return (signer.issuer, *(f"{prefix}/oauth2/{name}" for prefix in prefixes for name in ("token", "par")))
 
 

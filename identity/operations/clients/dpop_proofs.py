@@ -29,11 +29,11 @@ from identity.tokens.issuer import VerifiedToken
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PresentedDpopProof:
-    """The unverified DPoP headers of a request, with its method and URL."""
+    """The unverified DPoP headers of a request, with its method and the URLs by which it can have come."""
 
     headers: tuple[str, ...] = dataclasses.field(repr=False)
     method: str
-    url: str
+    urls: tuple[str, ...]
 
 
 async def verify_proof(
@@ -128,7 +128,7 @@ async def check(
     problem = dpop_proof_rules.problem(
         dpop_proof.claims,
         method=presented.method,
-        url=presented.url,
+        urls=presented.urls,
         now=numeric_date(call.now),
         access_token=access_token,
     )

@@ -99,10 +99,15 @@ class ScimHandler(BaseHandler):
     def refuse(self, error: ServiceError) -> None:
         """Send the error in the shape of the protocol."""
         body = errors.body_of(error)
-        headers = {"WWW-Authenticate": "Bearer"} if body["status"] == "401" else {}
+        headers = {"WWW-Authenticate": self.challenge()} if body["status"] == "401" else {}
         if isinstance(error, MethodNotAllowed):
             headers["Allow"] = self.allow()
         self.send(Reply(body, int(body["status"]), headers))
+
+    def challenge(self) -> str:
+        """Return the challenge of a 401, with an error code only if the request has a token (RFC 6750 section 3.1)."""
+        scheme, _, token = self.request.headers.get("Authorization", "").strip().partition(" ")
+        return 'Bearer error="invalid_token"' if scheme.lower() == "bearer" and token.strip() else "Bearer"
 
     def fail(self) -> None:
         """Send an unexpected failure, without details."""

@@ -68,7 +68,7 @@ class RefusalsHandler(ConsoleHandler):
         """Return the request with its DPoP proof, which is for the URL that was pasted."""
         proof, url = pasted.headers.get("dpop"), pasted.url or "/oauth2/token"
         url = url if "://" in url else f"{self.origin().base_url}{url}"
-        presented = None if proof is None else PresentedDpopProof((proof,), "POST", url)
+        presented = None if proof is None else PresentedDpopProof((proof,), "POST", (url,))
         return ClientRequest(pasted.parameters, pasted.headers.get("authorization", ""), presented)
 
     def refusals_page(

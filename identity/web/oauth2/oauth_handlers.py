@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from identity.call import AnonymousCaller, Call, Document
 from identity.domain.clients import dpop_proofs as dpop_proof_rules
 from identity.errors import (
+    AccessTokenRequired,
     FeatureOff,
     InsufficientUserAuthentication,
     InvalidClient,
@@ -120,7 +121,15 @@ class OAuth2Handler(BaseHandler):
     def presented_dpop_proof(self, call: Call) -> PresentedDpopProof:
         """Return the DPoP headers of this request, of which there may be none."""
         headers = tuple(self.request.headers.get_list(dpop_proof_rules.SCHEME))
-        return PresentedDpopProof(headers, self.request.method or "", call.origin.base_url + self.request.path)
+        urls = tuple(base_url + self.request.path for base_url in self.base_urls(call))
+        return PresentedDpopProof(headers, self.request.method or "", urls)
+
+    def base_urls(self, call: Call) -> Iterator[str]:
+        """Yield the URL of this service, and the one for mutual TLS if the request came by it (RFC 8705 section 5)."""
+        yield call.origin.base_url
+        alias = self.services.config.mutual_tls.alias
+        if alias is not None and (call.origin.client_certificate or self.addresses.is_sent_to(self.request, alias)):
+            yield alias
 
     def authorization(self) -> tuple[str, str | None]:
         """Return the scheme of the Authorization header in lower case, and its credentials."""
@@ -189,10 +198,14 @@ class OAuth2Handler(BaseHandler):
         if isinstance(failure, InvalidClient):
             return 'Basic realm="oauth2"'
         if isinstance(failure, InvalidToken | InvalidDpopProofAtResource):
-            if failure.reason == "access_token_required":
-                return "Bearer"
-            return f'Bearer error="{failure.error}"{challenge_parameters(failure)}'
+            return "Bearer" + self.challenge_error(failure)
         return None
+
+    def challenge_error(self, failure: OAuth2Error) -> str:
+        """Return the parameters of a challenge about its error; none for a request without a token (RFC 6750 3.1)."""
+        if isinstance(failure, AccessTokenRequired):
+            return ""
+        return f' error="{failure.error}"{challenge_parameters(failure)}'
 
     def fail(self) -> None:
         """Send a generic error for an unexpected exception."""

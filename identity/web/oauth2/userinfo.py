@@ -8,7 +8,7 @@ from identity.operations.api import discovery
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.issuance import userinfo
 from identity.web.endpoint import Access, Reply, oauth_endpoint
-from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler, challenge_parameters, tenant_routes
+from identity.web.oauth2.oauth_handlers import FORM, OAuth2Handler, tenant_routes
 
 _REQUEST = "oauth2/userinfo.request.json"
 _ANSWER = "oauth2/userinfo.response.json"
@@ -54,7 +54,8 @@ class UserinfoHandler(OAuth2Handler):
             return None
         algorithms = f'algs="{discovery.DPOP_ALGORITHMS}"'
         if self.authorization()[0] == "dpop":
-            return f'DPoP error="{failure.error}"{challenge_parameters(failure)}, {algorithms}'
+            error = self.challenge_error(failure)
+            return f"DPoP{error}, {algorithms}" if error else f"DPoP {algorithms}"
         return f"{bearer}, DPoP {algorithms}"
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from identity.domain.client_registration.metadata import comparable_name, redirect_uri_problem, require_valid
+from identity.domain.client_registration.metadata import (
+    comparable_name,
+    redirect_uri_problem,
+    require_valid,
+    to_oauth_configuration,
+)
 from identity.errors import InvalidClientMetadata, InvalidRedirectUri
 
 GRANTS, SCOPES = ("authorization_code", "refresh_token"), ("openid", "email")
@@ -119,6 +124,31 @@ def test_urls_that_users_see_are_on_the_host_of_the_client(name, url, is_allowed
 def test_other_metadata_is_bounded(changes):
     with pytest.raises(InvalidClientMetadata):
         require_valid(metadata(**changes), GRANTS, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-39")
+@pytest.mark.parametrize(("response_type", "is_hybrid"), [
+    ("token id_token", False),
+    ("id_token token", False),
+    ("code id_token", True),
+    ("id_token code", True),
+    ("token id_token code", True),
+])  # fmt: skip
+def test_words_of_a_response_type_come_in_any_order(response_type, is_hybrid):
+    grant_types = ["authorization_code", "implicit"]
+    wanted = metadata(grant_types=grant_types, response_types=[response_type], token_endpoint_auth_method="none")
+    require_valid(wanted, grant_types, SCOPES)
+    assert to_oauth_configuration(wanted)["hybridResponseTypesEnabled"] is is_hybrid
+    with pytest.raises(InvalidClientMetadata):
+        require_valid({**wanted, "grant_types": ["authorization_code"]}, grant_types, SCOPES)
+
+
+@pytest.mark.requirement("oauth-12-41")
+@pytest.mark.parametrize("response_type", ["", "code code", "code  token", "none", "code,token"])
+def test_other_response_types_are_refused(response_type):
+    grant_types = ["authorization_code", "implicit"]
+    with pytest.raises(InvalidClientMetadata):
+        require_valid(metadata(grant_types=grant_types, response_types=[response_type]), grant_types, SCOPES)
 
 
 @pytest.mark.requirement("oauth-12-41")

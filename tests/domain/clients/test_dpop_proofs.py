@@ -17,7 +17,7 @@ ATH = "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 
 def found(token: str | None = None, **changes: object) -> str | None:
     claims = {name: value for name, value in {**CLAIMS, **changes}.items() if value is not None}
-    return problem(claims, method="GET", url=URL, now=NOW, access_token=token)
+    return problem(claims, method="GET", urls=(URL,), now=NOW, access_token=token)
 
 
 @pytest.mark.requirement("oauth-12-15")

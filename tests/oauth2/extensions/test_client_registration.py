@@ -87,6 +87,7 @@ def path_of(information: dict[str, Any]) -> str:
 async def test_registered_client_is_a_third_party_with_few_rights(registry, browser, http):
     information = await registry.registered(**POST)
     assert {name: information[name] for name in METADATA} == METADATA
+    assert "initiate_login_uri" not in information
     assert information["client_secret_expires_at"] == 0
     assert information["token_endpoint_auth_method"] == "client_secret_post"
     application = await registry.application(information["client_id"])
@@ -113,7 +114,9 @@ async def test_metadata_are_mapped_to_the_application(registry):
         dpop_bound_access_tokens=True,
         require_pushed_authorization_requests=True,
         post_logout_redirect_uris=["https://app.example.com/bye"],
+        initiate_login_uri="https://start.example.com/login",
     )
+    assert information["initiate_login_uri"] == "https://start.example.com/login"
     assert "client_secret" not in information
     oauth = (await registry.application(information["client_id"]))["oauthConfiguration"]
     assert oauth["clientAuthenticationMethods"] == ["private_key_jwt"]
@@ -135,8 +138,10 @@ async def test_metadata_are_mapped_to_the_application(registry):
 
 @pytest.mark.requirement("oauth-12-40")
 async def test_tokens_that_authorize_no_registration(registry, api, http, clock):
-    for token in (None, "x", ""):
-        refused(await registry.register(token, **METADATA), "invalid_token", 401)
+    for token, challenge in ((None, "Bearer"), ("", "Bearer"), ("x", 'Bearer error="invalid_token"')):
+        answer = await registry.register(token, **METADATA)
+        refused(answer, "invalid_token", 401)
+        assert answer.headers["WWW-Authenticate"] == challenge
     foreign = (await (await make_registry(api, http)).initial_token())["token"]
     refused(await registry.register(foreign, **METADATA), "invalid_token", 401)
     deleted = await registry.initial_token()
@@ -195,6 +200,9 @@ BAD = [
     ("invalid_client_metadata", {"jwks_uri": "https://app.example.com/keys", "jwks": {"keys": [ClientKey().jwk]}}),
     ("invalid_client_metadata", {"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}}),
     ("invalid_client_metadata", {"logo_uri": "https://10.0.0.1/logo.png"}),
+    ("invalid_client_metadata", {"initiate_login_uri": "http://app.example.com/login"}),
+    ("invalid_client_metadata", {"initiate_login_uri": "https://"}),
+    ("invalid_client_metadata", {"initiate_login_uri": ["https://app.example.com/login"]}),
     ("invalid_client_metadata", {"scope": "openid admin"}),
     ("invalid_client_metadata", {"client_name": {"$ne": ""}}),
     ("invalid_client_metadata", {"client_name": "x" * 101}),
@@ -312,7 +320,10 @@ async def test_only_the_own_token_manages_a_client(registry, api, http):
         foreign["registration_access_token"],
     )]  # fmt: skip
     for path, token in (*attempts, (elsewhere, one["registration_access_token"])):
-        refused(await http.get(path, headers=bearer(token)), "invalid_token", 401)
+        answer = await http.get(path, headers=bearer(token))
+        refused(answer, "invalid_token", 401)
+        challenge = "Bearer" if token is None else 'Bearer error="invalid_token"'
+        assert answer.headers["WWW-Authenticate"] == challenge
         refused(await http.put(path, json=change, headers=bearer(token)), "invalid_token", 401)
         refused(await http.delete(path, headers=bearer(token)), "invalid_token", 401)
     own = bearer(one["registration_access_token"])

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from identity.web import client_address
-from tests import certificates, relying_party
+from tests import certificates, client_signer, relying_party
 from tests.certificates import Certificate
 from tests.dpop import ClientKey
 from tests.relying_party import PASSWORD, RelyingParty, claims
@@ -68,9 +68,9 @@ async def make(api: httpx.AsyncClient, http: httpx.AsyncClient, **oauth: Any) ->
     return Client(await relying_party.make(api, enabledGrants=GRANTS, **oauth), http)
 
 
-def refused(answer: httpx.Response, error: str, reason: str, status: int = 401) -> None:
+def refused(answer: httpx.Response, error: str, reason: str | None, status: int = 401) -> None:
     assert answer.status_code == status, answer.text
-    assert (answer.json()["error"], answer.json()["error_reason"]) == (error, reason)
+    assert (answer.json()["error"], answer.json().get("error_reason")) == (error, reason)
 
 
 async def pki(api: httpx.AsyncClient, http: httpx.AsyncClient, **oauth: Any) -> Client:
@@ -193,6 +193,38 @@ async def test_token_can_be_bound_to_a_key_as_well(api, http, certificate):
     refused(await http.get(USERINFO, headers=headers), "invalid_token", "access_token_invalid")
     headers = {**key.shown(http, tokens["access_token"], USERINFO), **sent(certificate)}
     assert (await http.get(USERINFO, headers=headers)).status_code == 200
+
+
+@pytest.mark.requirement("oauth-12-38")
+async def test_proof_may_be_for_the_alias_that_the_request_came_by(api, http, certificate):
+    client, key = await pki(api, http), ClientKey()
+    alias, by_alias = "https://mtls.example.com", {"X-Forwarded-Host": "MTLS.example.com", "X-Forwarded-Proto": "https"}
+    tokens = await client.tokens(certificate, headers={**by_alias, "DPoP": key.proof("POST", alias + TOKEN)})
+    assert tokens["token_type"] == "DPoP"
+    token = tokens["access_token"]
+    authorization = {"Authorization": f"DPoP {token}"}
+    proof = {"DPoP": key.proof("GET", alias + USERINFO, token)}
+    assert (await http.get(USERINFO, headers={**authorization, **by_alias, **proof})).status_code == 200
+    # A proxy that reports no host passes the certificate on.
+    proof = {"DPoP": key.proof("GET", alias + USERINFO, token)}
+    assert (await http.get(USERINFO, headers={**authorization, **sent(certificate), **proof})).status_code == 200
+    for url in (alias + USERINFO, "https://mtls.example.com.evil.example" + USERINFO):
+        proof = {"DPoP": key.proof("GET", url, token)}
+        refused(await http.get(USERINFO, headers={**authorization, **proof}), "invalid_dpop_proof", None)
+
+
+@pytest.mark.requirement("oauth-12-38")
+@pytest.mark.parametrize(("audience", "status"), [
+    ("https://mtls.example.com/oauth2/token", 200),
+    ("https://mtls.example.com.evil.example/oauth2/token", 401),
+])  # fmt: skip
+async def test_assertion_may_be_for_the_token_endpoint_at_the_alias(api, http, certificate, audience, status):
+    key = client_signer.new_key()
+    methods = {"clientAuthenticationMethods": ["private_key_jwt"], "jwks": client_signer.public(key)}
+    client = await make(api, http, **methods, **BOUND)
+    assertion = client_signer.signed(key, client_signer.claims(client.rp, aud=audience))
+    answer = await client.ask(certificate, **client_signer.form(assertion))
+    assert answer.status_code == status, answer.text
 
 
 @pytest.mark.requirement("oauth-12-37")
