@@ -1,4 +1,4 @@
-"""A software authenticator: passkeys with ES256, EdDSA and RS256, and attestation none and packed self.
+"""A software authenticator: passkeys with ES256, ES384, EdDSA and RS256, and attestation none and packed self.
 
 It signs any data, including data that a browser would refuse.
 """
@@ -21,7 +21,7 @@ from identity.ids import base64url
 
 UP, UV, BE, BS, AT = 0x01, 0x04, 0x08, 0x10, 0x40
 
-ES256, EDDSA, RS256 = -7, -8, -257
+ES256, EDDSA, ES384, RS256 = -7, -8, -35, -257
 
 ORIGIN, RELYING_PARTY = "https://auth.example.com", "auth.example.com"
 
@@ -35,8 +35,8 @@ def _rsa_key() -> rsa.RSAPrivateKey:
 
 
 def _private_key(algorithm: int) -> Any:
-    if algorithm == ES256:
-        return ec.generate_private_key(ec.SECP256R1())
+    if algorithm in {ES256, ES384}:
+        return ec.generate_private_key(ec.SECP256R1() if algorithm == ES256 else ec.SECP384R1())
     return ed25519.Ed25519PrivateKey.generate() if algorithm == EDDSA else _rsa_key()
 
 
@@ -62,9 +62,11 @@ class Passkey:
 
     def cose(self) -> bytes:
         public = self.key.public_key()
-        if self.algorithm == ES256:
+        if self.algorithm in {ES256, ES384}:
             numbers = public.public_numbers()
-            return encode_cbor({1: 2, 3: ES256, -1: 1, -2: numbers.x.to_bytes(32), -3: numbers.y.to_bytes(32)})
+            curve, size = {ES256: (1, 32), ES384: (2, 48)}[self.algorithm]
+            x, y = numbers.x.to_bytes(size), numbers.y.to_bytes(size)
+            return encode_cbor({1: 2, 3: self.algorithm, -1: curve, -2: x, -3: y})
         if self.algorithm == EDDSA:
             raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
             return encode_cbor({1: 1, 3: EDDSA, -1: 6, -2: raw})
@@ -81,8 +83,9 @@ class Passkey:
         return bytes(self.key.private_bytes(serialization.Encoding.DER, der, plain))
 
     def sign(self, data: bytes) -> bytes:
-        if self.algorithm == ES256:
-            return bytes(self.key.sign(data, ec.ECDSA(hashes.SHA256())))
+        if self.algorithm in {ES256, ES384}:
+            digest = hashes.SHA256() if self.algorithm == ES256 else hashes.SHA384()
+            return bytes(self.key.sign(data, ec.ECDSA(digest)))
         if self.algorithm == EDDSA:
             return bytes(self.key.sign(data))
         return bytes(self.key.sign(data, padding.PKCS1v15(), hashes.SHA256()))

@@ -141,8 +141,8 @@ class Users(IndexSearched):
         wanted = tuple(kind for kind in types if kind in _KEY_OF_TYPE)
         if not wanted:
             return None
-        key = user_rules.login_key(login_id)
-        cursor = self._collection.find(self._any(tenant_id, [{_KEY_OF_TYPE[kind]: key} for kind in wanted]))
+        keys = [{_KEY_OF_TYPE[kind]: user_rules.login_key(login_id, kind)} for kind in wanted]
+        cursor = self._collection.find(self._any(tenant_id, keys))
         found = [self._decode(stored) async for stored in cursor]
         kinds = {kind: user for user in found if (kind := user_rules.may_log_in_as(user, login_id, wanted)) is not None}
         return next((kinds[kind] for kind in ("email", "phoneNumber", "username") if kind in kinds), None)

@@ -11,7 +11,7 @@ import pytest
 
 from identity.ids import base64url, fingerprint, new_id
 from tests import internals, relying_party, two_factor
-from tests.authenticator import BE, BS, EDDSA, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
+from tests.authenticator import BE, BS, EDDSA, ES384, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
 from tests.conftest import SUPER_KEY, UNKNOWN_ID, checking_client
 from tests.relying_party import RelyingParty
 from tests.webhooks import subscribe
@@ -89,15 +89,40 @@ async def test_options_of_a_registration_follow_the_tenant(key, rp) -> None:
     }
     assert (options["attestation"], options["excludeCredentials"]) == ("none", [])
     assert (options["timeout"], options["extensions"]) == (180_000, {"credProps": True})
-    assert [entry["alg"] for entry in options["pubKeyCredParams"]] == [-7, -8, -257, -36, -258, -259]
+    assert [entry["alg"] for entry in options["pubKeyCredParams"]] == [-7, -8, -257, -35, -36, -258, -259]
     assert len(base64.urlsafe_b64decode(options["challenge"] + "=")) == 32
     general = await register_start(key, rp)
     assert general["user"]["name"] == rp.login_id
     assert "authenticatorAttachment" not in general["authenticatorSelection"]
 
 
+@pytest.mark.requirement("passkeys-7")
+@pytest.mark.parametrize(("bootstrap", "reauthentication", "attachment"), [
+    ("platform", "platform", "platform"),
+    ("crossPlatform", "crossPlatform", "cross-platform"),
+    ("any", "platform", None),
+    ("platform", "crossPlatform", None),
+    ("crossPlatform", None, "cross-platform"),
+    (None, "platform", "platform"),
+])  # fmt: skip
+async def test_general_passkey_has_the_attachment_that_the_enabled_workflows_agree_on(
+    key, rp, bootstrap, reauthentication, attachment
+) -> None:
+    workflows = {"bootstrapWorkflow": bootstrap, "reauthenticationWorkflow": reauthentication}
+    wanted = {
+        name: {"enabled": False} if preference is None
+        else {"enabled": True, "authenticatorAttachmentPreference": preference}
+        for name, preference in workflows.items()
+    }  # fmt: skip
+    await rp.configure_tenant(webAuthnConfiguration=wanted)
+    selection = (await register_start(key, rp))["authenticatorSelection"]
+    assert selection.get("authenticatorAttachment") == attachment
+
+
 @pytest.mark.requirement("passkeys-1")
-@pytest.mark.parametrize(("algorithm", "attestation"), [(-7, "none"), (EDDSA, "none"), (RS256, "packed")])
+@pytest.mark.parametrize(("algorithm", "attestation"), [
+    (-7, "none"), (EDDSA, "none"), (ES384, "none"), (ES384, "packed"), (RS256, "packed"),
+])  # fmt: skip
 async def test_a_passkey_is_registered_and_shown(key, http, rp, algorithm, attestation) -> None:
     passkey = Passkey(algorithm, count=4, flags=UP | UV | BE | BS)
     options = await register_start(key, rp, userAgent="Browser 1.0")
@@ -470,7 +495,7 @@ def imported(rp: RelyingParty, passkey: Passkey, **members: Any) -> Document:
 
 @pytest.mark.requirement("passkeys-9")
 async def test_imported_passkeys_log_in(key, http, rp) -> None:
-    passkeys = [Passkey(algorithm, count=9) for algorithm in (-7, EDDSA, RS256)]
+    passkeys = [Passkey(algorithm, count=9) for algorithm in (-7, EDDSA, ES384, RS256)]
     rows = [imported(rp, one, signCount=9, insertInstant=7, data={"x": 1}, id=new_id()) for one in passkeys]
     await post(key, "import", {"credentials": rows, "validateDbConstraints": True})
     found = (await key.get("/api/webauthn", params={"userId": rp.user["id"]})).json()["credentials"]
@@ -489,7 +514,7 @@ async def test_an_import_names_every_problem_and_stores_nothing(key, http, rp, p
     rows = [
         imported(rp, good),
         imported(rp, other, algorithm=-7),
-        imported(rp, Passkey(), algorithm=-35, relyingPartyId="https://x", userId=UNKNOWN_ID),
+        imported(rp, Passkey(), algorithm=-47, relyingPartyId="https://x", userId=UNKNOWN_ID),
         imported(rp, Passkey(), publicKey="no key"),
     ]
     assert await refused(key, "import", {"credentials": rows}) == [

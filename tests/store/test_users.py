@@ -72,6 +72,14 @@ async def test_login_ids_find_their_user_without_regard_to_case(users: Users) ->
     assert await users.find_by_login_id(OTHER, "ann", ("email", "username")) is None
 
 
+async def test_separators_of_a_phone_number_do_not_matter(users: Users) -> None:
+    user = await add(users, email="a@example.com", phoneNumber="+13035551212")
+    found = await users.find_by_login_id(ONE, " +1 (303) 555-12.12", ("phoneNumber", "username"))
+    assert found is not None and found["id"] == user["id"]
+    assert await users.find_by_login_id(ONE, "+1 303 555 1212", ("email", "username")) is None
+    assert await users.find_by_login_id(OTHER, "+13035551212", ("phoneNumber",)) is None
+
+
 async def test_email_takes_precedence_over_an_equal_username(users: Users) -> None:
     await add(users, username="a@example.com")
     owner = await add(users, email="a@example.com")

@@ -30,6 +30,11 @@ INTERNAL_CONNECTOR = "e3306678-a53a-4964-9040-1c96f36dda72"
 LOGIN_ID_TYPES = ("email", "username")
 """The types of login id that are searched if a request names none."""
 
+TYPED_LOGIN_ID_TYPES = (*LOGIN_ID_TYPES, "phoneNumber")
+"""The types of login id that users may type into a page, and clients into a password grant."""
+
+_SEPARATORS = re.compile(r"[\s().-]")
+
 SEARCH_FIELDS = ("firstName", "lastName", "fullName", "email", "username")
 """The fields that the one-term search covers."""
 
@@ -198,7 +203,7 @@ def normalize_phone_number(user: Document) -> Document:
     """Return the user with separators removed from its phone number."""
     if "phoneNumber" not in user:
         return user
-    return {**user, "phoneNumber": re.sub(r"[\s().-]", "", user["phoneNumber"])}
+    return {**user, "phoneNumber": _SEPARATORS.sub("", user["phoneNumber"])}
 
 
 def is_e164_number(text: str) -> bool:
@@ -231,6 +236,18 @@ def with_verified_phone(user: Document, reason: str, now: Instant) -> Document:
     """Return the user with its phone number verified; a change of the number ends the verification."""
     verification = {"value": user["phoneNumber"], "verifiedInstant": now, "verifiedReason": reason}
     return {**user, "private": {**user["private"], "verifiedPhone": verification}}
+
+
+def must_verify_phones(tenant: Document) -> bool:
+    """Whether the tenant verifies phone numbers; its `phoneConfiguration` is stored as received."""
+    settings = tenant.get("phoneConfiguration")
+    return isinstance(settings, dict) and settings.get("verifyPhoneNumber") is True
+
+
+def may_type_login_id(tenant: Document, user: Document, login_id: str) -> bool:
+    """Whether a user may be known by what was typed: a phone number has to be verified if the tenant verifies them."""
+    is_phone = may_log_in_as(user, login_id, LOGIN_ID_TYPES) is None
+    return not is_phone or not must_verify_phones(tenant) or has_verified_phone(user)
 
 
 def has_verified_phone(user: Document) -> bool:
@@ -290,9 +307,15 @@ def login_ids(user: Document) -> dict[str, str]:
     return {kind: user[field] for kind, field in fields.items() if user.get(field)}
 
 
-def login_key(login_id: str) -> str:
-    """Return the form in which login ids are compared."""
-    return login_id.strip().lower()
+def login_key(login_id: str, kind: str | None = None) -> str:
+    """Return the form in which login ids are compared, of a type if one is given: phone numbers have no separators."""
+    return _SEPARATORS.sub("", login_id) if kind == "phoneNumber" else login_id.strip().lower()
+
+
+def limit_key(login_id: str) -> str:
+    """Return the form in which uses of a login id are counted, the same for all spellings of a phone number."""
+    number = login_key(login_id, "phoneNumber")
+    return number if is_e164_number(number) else login_key(login_id)
 
 
 def primary_login_id(user: Document) -> str:
@@ -308,11 +331,10 @@ def email_address(user: Document) -> str | None:
 
 def may_log_in_as(user: Document, login_id: str, types: Iterable[str]) -> str | None:
     """Return the type of the user's login id that matches, or None; a moderated username never matches."""
-    key = login_key(login_id)
     allowed = frozenset(types)
     for kind, value in login_ids(user).items():
         is_usable = kind != "username" or user["usernameStatus"] == "ACTIVE"
-        if kind in allowed and is_usable and login_key(value) == key:
+        if kind in allowed and is_usable and login_key(value, kind) == login_key(login_id, kind):
             return kind
     return None
 

@@ -7,8 +7,14 @@ id, the backup eligibility and the signature counter.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import json
+from types import ModuleType
 from typing import Any, Final
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from identity.call import Document
 from identity.domain.webauthn import public_keys
@@ -69,21 +75,19 @@ def read_challenge(client_data_json: str) -> str:
 
 def verify_registration(credential: Document, expected: Expected) -> NewCredential:
     """Verify the response of `navigator.credentials.create()` (section 7.1). Raises Invalid."""
-    import webauthn  # noqa: PLC0415  loading it takes 0.1 s, and many services have no passkeys
-    from webauthn.helpers.cose import COSEAlgorithmIdentifier  # noqa: PLC0415
-    from webauthn.helpers.exceptions import InvalidRegistrationResponse  # noqa: PLC0415
+    from webauthn.helpers.exceptions import InvalidRegistrationResponse  # noqa: PLC0415  see _library
     from webauthn.helpers.structs import CredentialDeviceType  # noqa: PLC0415
 
     response = credential["response"]
     _check_client_data(response["clientDataJSON"], CREATE, expected)
     try:
-        verified = webauthn.verify_registration_response(
+        verified = _library().verify_registration_response(
             credential=_as_json(credential, "attestationObject"),
             expected_challenge=_from_base64url(expected.challenge),
             expected_rp_id=expected.relying_party_id,
             expected_origin=expected.origin,
             require_user_verification=expected.requires_user_verification,
-            supported_pub_key_algs=[COSEAlgorithmIdentifier(algorithm) for algorithm in public_keys.ALGORITHMS],
+            supported_pub_key_algs=list(public_keys.ALGORITHMS),
         )
         attestation_type = _attestation_type(verified.attestation_object)
         public_key, algorithm = public_keys.to_pem(verified.credential_public_key)
@@ -112,14 +116,13 @@ def verify_assertion(credential: Document, stored: Document, expected: Expected)
 
     The signature counter is not compared; see `is_cloned`.
     """
-    import webauthn  # noqa: PLC0415  see verify_registration
-    from webauthn.helpers import parse_authenticator_data  # noqa: PLC0415
+    from webauthn.helpers import parse_authenticator_data  # noqa: PLC0415  see _library
     from webauthn.helpers.exceptions import InvalidAuthenticationResponse  # noqa: PLC0415
 
     response = credential["response"]
     _check_client_data(response["clientDataJSON"], GET, expected)
     try:
-        verified = webauthn.verify_authentication_response(
+        verified = _library().verify_authentication_response(
             credential=_as_json(credential, "authenticatorData", "signature"),
             expected_challenge=_from_base64url(expected.challenge),
             expected_rp_id=expected.relying_party_id,
@@ -149,6 +152,27 @@ def is_cloned(stored_count: int, sign_count: int) -> bool:
 def cloned_error() -> Invalid:
     """Return the error of an assertion whose signature counter did not increase."""
     return _invalid(_AUTHENTICATOR_DATA, "The signature counter of the passkey did not increase.")
+
+
+@functools.cache
+def _library() -> ModuleType:
+    """Return py_webauthn with ES384, which its table of elliptic curve signatures lacks.
+
+    Loading it takes 0.1 s, and many services have no passkeys.
+    """
+    import webauthn  # noqa: PLC0415
+
+    signatures: Any = importlib.import_module("webauthn.helpers.verify_signature")
+    find = signatures.get_ec2_sig_alg
+
+    def find_with_es384(algorithm: int) -> ec.EllipticCurveSignatureAlgorithm:
+        found: ec.EllipticCurveSignatureAlgorithm = (
+            ec.ECDSA(hashes.SHA384()) if algorithm == public_keys.ES384 else find(algorithm)
+        )
+        return found
+
+    signatures.get_ec2_sig_alg = find_with_es384
+    return webauthn
 
 
 def _from_base64url(text: str) -> bytes:
@@ -189,7 +213,7 @@ def _attestation_type(attestation_object: bytes) -> str:
 
     Certificates are not verified against the roots of manufacturers.
     """
-    from webauthn.helpers import parse_attestation_object  # noqa: PLC0415  see verify_registration
+    from webauthn.helpers import parse_attestation_object  # noqa: PLC0415  see _library
     from webauthn.helpers.exceptions import InvalidRegistrationResponse  # noqa: PLC0415
 
     parsed = parse_attestation_object(attestation_object)

@@ -11,15 +11,20 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 ES256: Final = -7
 EDDSA: Final = -8
+ES384: Final = -35
 ES512: Final = -36
 RS256: Final = -257
 RS384: Final = -258
 RS512: Final = -259
 
-ALGORITHMS: Final = (ES256, EDDSA, RS256, ES512, RS384, RS512)
+ALGORITHMS: Final = (ES256, EDDSA, RS256, ES384, ES512, RS384, RS512)
 """The supported algorithms of the IANA COSE registry, the preferred one first."""
 
-_CURVES: Final[Mapping[int, tuple[str, int, int]]] = {ES256: ("secp256r1", 1, 32), ES512: ("secp521r1", 3, 66)}
+_CURVES: Final[Mapping[int, tuple[str, int, int]]] = {
+    ES256: ("secp256r1", 1, 32),
+    ES384: ("secp384r1", 2, 48),
+    ES512: ("secp521r1", 3, 66),
+}
 """Algorithm -> its curve, the COSE number of that, and the bytes of a coordinate (WebAuthn section 5.8.5)."""
 
 _MINIMUM_RSA_BITS: Final = 2048

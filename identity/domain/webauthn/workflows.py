@@ -57,8 +57,16 @@ def effective(tenant: Document, application: Document | None, name: str) -> Work
 
 
 def _general(tenant: Document) -> Workflow:
-    """Return the settings for a passkey that is used with every workflow: the strictest user verification."""
-    requirements = {
-        tenant["webAuthnConfiguration"][member]["userVerificationRequirement"] for member in _MEMBERS.values()
-    }
-    return Workflow(is_enabled(tenant), REQUIRED if REQUIRED in requirements else "preferred")
+    """Return the settings for a passkey that is used with every workflow.
+
+    They are the strictest user verification, and the attachment on which the enabled workflows agree.
+    """
+    workflows = [tenant["webAuthnConfiguration"][member] for member in _MEMBERS.values()]
+    requirements = {settings["userVerificationRequirement"] for settings in workflows}
+    enabled = [settings for settings in workflows if settings["enabled"]] or workflows
+    preference, *others = {settings["authenticatorAttachmentPreference"] for settings in enabled}
+    return Workflow(
+        is_enabled(tenant),
+        REQUIRED if REQUIRED in requirements else "preferred",
+        None if others else _ATTACHMENTS.get(preference),
+    )

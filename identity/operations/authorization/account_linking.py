@@ -10,7 +10,6 @@ from typing import Final
 
 from identity.call import Call, Document
 from identity.domain.login import login_outcomes
-from identity.domain.users import users
 from identity.errors import InvalidRequest, ServiceError
 from identity.operations.authorization import authorization, login_requirements, provider_callback
 from identity.operations.login.password_login import Credentials
@@ -79,7 +78,7 @@ async def log_in(
     if not isinstance(result, login_outcomes.LoggedIn | login_outcomes.Halt):
         return LinkPage(account_link, login_id, result)
     if isinstance(result, login_outcomes.Halt):
-        identity_type = users.may_log_in_as(result.user, login_id, credentials.types)
+        identity_type = credentials.type_of(result.user)
         login = InterruptedLogin(
             result.user["id"],
             "PASSWORD",

@@ -181,7 +181,7 @@ async def log_in(
         return LoginPage(client, login_id)
     result = await authenticate(services, call.within(client.tenant_id), client, credentials)
     if isinstance(result, login_outcomes.Halt):
-        identity_type = users.may_log_in_as(result.user, login_id, credentials.types)
+        identity_type = credentials.type_of(result.user)
         login = InterruptedLogin(result.user["id"], "PASSWORD", identity_type, is_persistent)
         return await login_requirements.redirect_to_step(services, call, verified_client, login, result)
     if not isinstance(result, login_outcomes.LoggedIn):

@@ -31,7 +31,7 @@ from identity.operations.limits import code_attempt_limits, failed_login_limits,
 from identity.operations.login import password_login, second_factor_decisions
 from identity.operations.login.login_side_effects import LoginSideEffects
 from identity.operations.messaging import mail, user_events
-from identity.operations.objects import event_logs
+from identity.operations.objects import event_logs, user_lookup
 from identity.operations.password_changes import password_changes
 from identity.operations.users import login_responses
 from identity.operations.users.login_responses import LoginOptions, LoginResponse
@@ -189,10 +189,10 @@ async def send_to(
     """
     template: str | BuiltinMail | None = _require_template(client)
     await message_limits.count_message_from_address(services, call, client.tenant, "sendPasswordless")
-    user = await services.directory.users.find_by_login_id(client.tenant_id, login_id, user_rules.LOGIN_ID_TYPES)
+    user = await user_lookup.find_typed(services, client.tenant, login_id)
     if user is not None and await administrators.is_administrator(services, user):
         client, template = _in_realm(services, client)
-    owner = f"{_DECOY_OWNER}{fingerprint(user_rules.login_key(login_id))}" if user is None else str(user["id"])
+    owner = f"{_DECOY_OWNER}{fingerprint(user_rules.limit_key(login_id))}" if user is None else str(user["id"])
     await message_limits.count_message(services, client.tenant, "sendPasswordless", owner)
     started = await begin(services, client, owner, state=state)
     if user is not None:

@@ -46,7 +46,7 @@ async def count_attempt(
 ) -> CountedAttempt:
     """Count an attempt at an account. An unknown login id is counted in its place, with the same results."""
     tenant_id = TenantId(tenant["id"])
-    account = user_rules.login_key(login_id) if user is None else str(user["id"])
+    account = user_rules.limit_key(login_id) if user is None else str(user["id"])
     configured = tenant["rateLimitConfiguration"]["failedLogin"]
     limit = Limit("login-account", account, ACCOUNT_FAILURES, FAILURE_WINDOW_SECONDS)
     if configured["enabled"]:

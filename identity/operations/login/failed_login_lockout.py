@@ -76,7 +76,7 @@ async def count_attempt(
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     if settings.user_action_id is None:
         return None
-    login_id = users.login_key(login_id)
+    login_id = users.limit_key(login_id)
     if user is None and await services.limits.lock_outs.is_unknown_login_id_locked(tenant_id, login_id):
         return LockOutAttempt(tenant, user, login_id, 0, is_locked=True)
     uncounted = LockOutAttempt(tenant, user, login_id, 0, is_locked=False)

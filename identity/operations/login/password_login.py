@@ -56,7 +56,7 @@ from identity.operations.login.failed_login_lockout import LockOutAttempt
 from identity.operations.login.login_side_effects import NO_SIDE_EFFECTS, LoginSideEffects
 from identity.operations.login.threat_detection import ThreatAssessment
 from identity.operations.messaging import user_events
-from identity.operations.objects import crud
+from identity.operations.objects import crud, user_lookup
 from identity.operations.passwords import user_passwords
 from identity.services import Services
 from identity.store.mongo import Session
@@ -68,14 +68,20 @@ R = TypeVar("R", bound=LoginResult)
 class Credentials:
     """A login id and password, as submitted; `types` are the login id types to match, `trust_id` the device trust.
 
+    Without `types` the login id was typed by a user, see `user_lookup.find_typed`.
+
     `may_be_token`: the password may also be the user's authentication token for the application.
     """
 
     login_id: str
     password: str = dataclasses.field(repr=False)
-    types: Sequence[str] = user_rules.LOGIN_ID_TYPES
+    types: Sequence[str] | None = None
     trust_id: str | None = dataclasses.field(default=None, repr=False)
     may_be_token: bool = False
+
+    def type_of(self, user: Document) -> str | None:
+        """Return the type of the user's login id."""
+        return user_rules.may_log_in_as(user, self.login_id, self.types or user_rules.TYPED_LOGIN_ID_TYPES)
 
 
 async def authenticate(
@@ -99,7 +105,7 @@ async def authenticate(
     """
     tenant_id = crud.require_tenant(call)
     tenant = await services.configuration.tenants.get_cached(None, tenant_id)
-    user = await services.directory.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
+    user = await _find_user(services, tenant, credentials)
     tenant = await administrator_realm.of_login(services, tenant, user, application)
     limited = await failed_login_limits.count_attempt(services, call, tenant, user, credentials.login_id)
     if user is not None:
@@ -129,6 +135,13 @@ async def authenticate(
     password = None if is_token or is_federated else credentials.password
     authenticated = Authenticated(tenant, application, user, call.now, password, is_federated)
     return await _succeed(services, call, attempt, authenticated, authentication_type)
+
+
+async def _find_user(services: Services, tenant: Document, credentials: Credentials) -> Document | None:
+    if credentials.types is None:
+        return await user_lookup.find_typed(services, tenant, credentials.login_id)
+    tenant_id = TenantId(tenant["id"])
+    return await services.directory.users.find_by_login_id(tenant_id, credentials.login_id, credentials.types)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -199,7 +212,7 @@ async def _succeed(
         call,
         authenticated,
         authentication_type,
-        identity_type=user_rules.may_log_in_as(authenticated.user, credentials.login_id, credentials.types),
+        identity_type=credentials.type_of(authenticated.user),
         is_new_device=attempt.is_new_device,
         side_effects=side_effects,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from identity.call import Call, Document
+from identity.domain.users import users as user_rules
 from identity.errors import NotFound
 from identity.ids import TenantId
 from identity.operations.objects import crud
@@ -19,6 +20,16 @@ async def retrieve(services: Services, call: Call, user_id: str) -> Document:
 async def retrieve_by_login_id(services: Services, call: Call, login_id: str, types: Iterable[str]) -> Document:
     """Return the user with this login id. Raises NotFound, and Invalid for a call without a tenant."""
     return _existing(await services.directory.users.find_by_login_id(crud.require_tenant(call), login_id, types))
+
+
+async def find_typed(services: Services, tenant: Document, login_id: str) -> Document | None:
+    """Return the user of a login id that was typed into a page: an email address, a username or a phone number.
+
+    A phone number has to be verified if the tenant verifies them.
+    """
+    types = user_rules.TYPED_LOGIN_ID_TYPES
+    user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), login_id, types)
+    return user if user is not None and user_rules.may_type_login_id(tenant, user, login_id) else None
 
 
 async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:

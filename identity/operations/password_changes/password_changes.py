@@ -32,7 +32,7 @@ from identity.operations.login import (
     two_factor_challenges,
 )
 from identity.operations.messaging import mail, user_events, user_notifications
-from identity.operations.objects import application_lookup, crud, event_logs
+from identity.operations.objects import application_lookup, crud, event_logs, user_lookup
 from identity.operations.passwords import change_password_ids, user_passwords
 from identity.operations.passwords.change_password_ids import ChangePasswordDetails, ValidChangePasswordId
 from identity.operations.sessions import session_termination, sso_sessions
@@ -155,19 +155,22 @@ async def request_reset(
     call: Call,
     tenant: Document,
     login_id: str,
-    types: Sequence[str] = user_rules.LOGIN_ID_TYPES,
+    types: Sequence[str] | None = None,
     application: Document | None = None,
     state: Document | None = None,
 ) -> None:
     """Start a reset for an anonymous caller, without revealing whether the login id exists.
 
+    Without `types` the login id was typed by a user, see `user_lookup.find_typed`.
     The mail is rendered after the response is sent, so that response times reveal nothing either. Raises Unavailable
     when the IP address or the login id exceeds its limit, whether or not the login id exists.
     """
-    tenant_id = TenantId(tenant["id"])
     await message_limits.count_message_from_address(services, call, tenant, "forgotPassword")
-    await message_limits.count_message(services, tenant, "forgotPassword", user_rules.login_key(login_id))
-    user = await services.directory.users.find_by_login_id(tenant_id, login_id, types)
+    await message_limits.count_message(services, tenant, "forgotPassword", user_rules.limit_key(login_id))
+    if types is None:
+        user = await user_lookup.find_typed(services, tenant, login_id)
+    else:
+        user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), login_id, types)
     if user is None or not user["active"] or user_rules.email_address(user) is None:
         return
     await services.runtime.background_work.begin(

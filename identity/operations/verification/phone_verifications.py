@@ -25,7 +25,7 @@ KIND: Final = "phoneVerification"
 
 def is_enabled(tenant: Document) -> bool:
     """Whether the tenant verifies phone numbers."""
-    return _settings(tenant).get("verifyPhoneNumber") is True
+    return user_rules.must_verify_phones(tenant)
 
 
 def strategy(tenant: Document) -> str:

@@ -12,7 +12,7 @@ from identity.domain.webauthn import ceremonies, public_keys
 from identity.domain.webauthn.ceremonies import Expected
 from identity.errors import Invalid
 from identity.ids import base64url, unbase64url
-from tests.authenticator import BE, BS, EDDSA, ES256, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
+from tests.authenticator import BE, BS, EDDSA, ES256, ES384, ORIGIN, RELYING_PARTY, RS256, UP, UV, Passkey
 
 CHALLENGE = base64url(b"c" * 32)
 OPTIONS = {"challenge": CHALLENGE, "user": {"id": "dXNlcg"}}
@@ -40,7 +40,7 @@ def path_of(error: pytest.ExceptionInfo[Invalid]) -> str:
 
 @pytest.mark.requirement("passkeys-1", "passkeys-2")
 @pytest.mark.parametrize("attestation", ["none", "packed"])
-@pytest.mark.parametrize("algorithm", [ES256, EDDSA, RS256])
+@pytest.mark.parametrize("algorithm", [ES256, EDDSA, ES384, RS256])
 def test_every_algorithm_registers_and_authenticates(algorithm, attestation) -> None:
     passkey = Passkey(algorithm, count=7)
     new = register(passkey, attestation=attestation)
@@ -104,7 +104,7 @@ def test_user_verification_is_optional_if_the_workflow_permits() -> None:
 
 def test_signature_of_another_key_is_refused() -> None:
     credential = Passkey().get(OPTIONS)["credential"]
-    for algorithm in (ES256, EDDSA, RS256):
+    for algorithm in (ES256, EDDSA, ES384, RS256):
         with pytest.raises(Invalid) as error:
             ceremonies.verify_assertion(credential, stored(Passkey(algorithm)), EXPECTED)
         assert path_of(error) in {"signature", "authenticatorData"}
@@ -202,7 +202,7 @@ def test_unreadable_attestation_and_authenticator_data_are_refused(value) -> Non
 
 
 def test_public_keys_fit_their_algorithm() -> None:
-    for algorithm in (ES256, EDDSA, RS256):
+    for algorithm in (ES256, EDDSA, ES384, RS256):
         passkey = Passkey(algorithm)
         assert parse_cbor(public_keys.to_cose(passkey.pem(), algorithm)) == parse_cbor(passkey.cose())
         assert public_keys.to_pem(passkey.cose()) == (passkey.pem(), algorithm)

@@ -36,7 +36,7 @@ def test_workflows_have_the_tenant_s_requirements() -> None:
     )
     assert workflows.effective(tenant, None, "bootstrap") == Workflow(True, "required", "cross-platform")
     assert workflows.effective(tenant, None, "reauthentication") == Workflow(False, "discouraged", "platform")
-    assert workflows.effective(tenant, None, "general") == Workflow(True, "required")
+    assert workflows.effective(tenant, None, "general") == Workflow(True, "required", "cross-platform")
 
 
 def test_only_passkeys_that_can_complete_a_workflow_are_accepted() -> None:
