@@ -10,7 +10,7 @@ from identity.errors import Unavailable
 from identity.services import Services
 from identity.store import mongo, outages, redis
 
-API_VERSION = "1.50.0"
+API_VERSION = "1.69.0"
 """The release of the published API that the service speaks: clients branch on it."""
 
 DATABASE_UNREACHABLE = 452

@@ -119,6 +119,8 @@ def condition(criterion: Criterion) -> dict[str, Any]:
             return {field: {"$regex": criterion.value, "$options": "is"}}
         case "tenants":
             return {"$or": [{"tenantIds": criterion.value}, {"global": True}]}
+        case "flag":
+            return {field: True if criterion.value else {"$ne": True}}
         case "from":
             return {field: {"$gte": criterion.value}}
         case "until":

@@ -715,6 +715,11 @@ async def test_search_by_name_state_and_tenant(service, tenant_api, tenant) -> N
     assert await found(orderBy="tenant, insertInstant") == ["Beta app", "Alpha app", "Gamma"]
     assert await found(tenantId=tenant["id"]) == ["Alpha app", "Beta app", "Gamma"]
     assert await found(tenantId=DEFAULT_TENANT) == []
+    assert await found(universal=True) == []
+    assert await found(universal="false", name="Gamma") == ["Gamma"]
+    assert codes(await tenant_api.get("/api/application/search", params={"universal": "x"})) == {
+        "[couldNotConvert]universal"
+    }
     async with checking_client(service.base_url, headers={"Authorization": SUPER_KEY}) as everywhere:
         answer = await everywhere.get("/api/application/search", params={"tenantId": tenant["id"]})
         assert answer.json()["total"] == 3

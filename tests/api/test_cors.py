@@ -73,7 +73,7 @@ async def test_new_instance_refuses_cross_origin_pages(build: Any) -> None:
 async def test_allowed_origin_reads_response(api: httpx.AsyncClient, configure: Configure) -> None:
     await configure()
     answer = await api.get("/api/system/version", headers={"Origin": SITE})
-    assert answer.json() == {"version": "1.50.0"}
+    assert answer.json() == {"version": "1.69.0"}
     assert granted(answer) == {
         "access-control-allow-origin": SITE,
         "access-control-expose-headers": "X-Shown, X-Also",

@@ -164,7 +164,8 @@ async def test_preview_renders_variant_of_locale_and_reports_errors(api) -> None
     template = {"defaultTemplate": "${user.firstName}: ${code}", "localizedTemplates": {"de": "Code: ${code}"}}
     path = "/api/message/template/preview"
     shown = (await api.post(path, json={"messageTemplate": template})).json()
-    assert shown == {"message": {"phoneNumber": "+44 20 7946 0000", "textMessage": "Ada: ${code}"}}
+    message = {"phoneNumber": "+44 20 7946 0000", "textMessage": "Ada: ${code}"}
+    assert shown == {"message": message, "previewMessage": "Ada: ${code}"}
     shown = (await api.post(path, json={"messageTemplate": template, "locale": "de_AT"})).json()
     assert shown["message"]["textMessage"] == "Code: ${code}"
     shown = (await api.post(path, json={"messageTemplate": {"defaultTemplate": "${code"}})).json()

@@ -19,9 +19,11 @@ def test_features_follow_settings() -> None:
 
 
 @pytest.mark.requirement("core-15-28")
-async def test_every_feature_is_enabled_by_default(api: httpx.AsyncClient) -> None:
-    answer = await api.get("/api/reactor")
-    assert answer.json() == {"status": {"licensed": True, **dict.fromkeys(reactor.FEATURES, "ACTIVE")}}
+async def test_every_feature_that_exists_is_enabled_by_default(api: httpx.AsyncClient) -> None:
+    status = (await api.get("/api/reactor")).json()["status"]
+    features = {**dict.fromkeys(reactor.FEATURES, "ACTIVE"), "tenantManagerApplication": "DISABLED"}
+    assert status == {"licensed": True, **features}
+    assert (await api.get("/api/tenant-manager")).status_code == 404
 
 
 @pytest.mark.requirement("core-15-28")
@@ -32,7 +34,7 @@ async def test_disabled_feature_is_shown_as_disabled(build: Any) -> None:
     ):
         status = (await client.get("/api/reactor")).json()["status"]
     assert status["scimServer"] == "DISABLED"
-    assert {name for name, value in status.items() if value == "DISABLED"} == {"scimServer"}
+    assert {name for name, value in status.items() if value == "DISABLED"} == {"scimServer", "tenantManagerApplication"}
     assert status["licensed"] is True
 
 

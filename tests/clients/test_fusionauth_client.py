@@ -252,8 +252,8 @@ async def test_address_lists_status_and_version(inside) -> None:
         criteria = {"search": {"name": updated["name"]}}
         assert successful(inside.search_ip_access_control_lists(criteria))["ipAccessControlLists"] == [updated]
         successful(inside.delete_ip_access_control_list(made["id"]))
-        assert successful(inside.retrieve_version())["version"] == "1.50.0"
-        assert successful(inside.retrieve_system_status_using_api_key())["version"] == "1.50.0"
+        assert successful(inside.retrieve_version())["version"] == "1.69.0"
+        assert successful(inside.retrieve_system_status_using_api_key())["version"] == "1.69.0"
         assert inside.retrieve_system_health().status == 200
 
     await in_thread(work)

@@ -199,5 +199,6 @@ async def test_a_breached_password_is_recorded_or_not_even_looked_for(
     if status is None:
         assert scenario.tenant_id not in counts
     else:
-        expected = {"actionRequired": 1, "matchedCommonPasswordsCount": 1, "passwordsCheckedCount": 1}
+        common = dict.fromkeys(("matchedCommonPasswordCount", "matchedCommonPasswordsCount"), 1)
+        expected = {"actionRequired": 1, "passwordsCheckedCount": 1, **common}
         assert {name: count for name, count in counts[scenario.tenant_id].items() if count} == expected

@@ -173,9 +173,10 @@ async def test_public_keys_are_available_as_pem(rp, http, api):
     assert every.keys() == {"publicKeys"}
     assert set(every["publicKeys"]) >= published - {None}
     assert every["publicKeys"][made["kid"]] == made["publicKey"]
-    assert (await metadata(kid=made["kid"])).json() == {"publicKey": made["publicKey"]}
+    for name in ("kid", "keyId"):
+        assert (await metadata(**{name: made["kid"]})).json() == {"publicKey": made["publicKey"]}
     assert (await metadata(applicationId=rp.client_id.upper())).json() == {"publicKey": made["publicKey"]}
-    assert (await metadata(kid="unknown")).status_code == 404
+    assert (await metadata(kid="unknown")).status_code == (await metadata(keyId="unknown")).status_code == 404
     assert (await metadata(applicationId=new_id())).status_code == 404
     refused = await metadata(applicationId="x")
     assert refused.status_code == 400

@@ -23,6 +23,14 @@ def refused(answer: httpx.Response, reason: str) -> None:
     assert (answer.json()["error"], answer.json()["error_reason"]) == ("invalid_request", reason)
 
 
+async def test_universal_applications_are_found_by_a_search(rp):
+    inside = {"X-FusionAuth-TenantId": rp.tenant["id"]}
+    for universal, expected in ((True, 1), (False, 0)):
+        search = {"name": rp.application["name"], "universal": universal}
+        answer = await rp.api.post("/api/application/search", json={"search": search}, headers=inside)
+        assert answer.json()["total"] == expected
+
+
 @pytest.mark.requirement("oauth-0.3-6", "reason-missing_tenant_id")
 async def test_request_without_tenant_is_refused(rp, http, browser):
     json = {"Accept": "application/json"}

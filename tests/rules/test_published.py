@@ -7,6 +7,7 @@ The facts of the published document are in published-facts.json, made by docs/pu
     query GET /api/a: name                  a query parameter that is published and not read here
     request Object.member                   a member that is published and not read here
     answer Object.member                    a member that is published and not answered here
+    untyped request Object                  an object with no member named here, stored or ignored whole
     extra request ..., extra answer ...     the other way round
 
 and a row of the table explains every difference that its pattern fits.
@@ -25,10 +26,12 @@ from typing import Any
 
 import pytest
 
+from identity.operations import status
 from tests import openapi
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FACTS = json.loads((Path(__file__).parent / "published-facts.json").read_text())
+RELEASE = FACTS["release"]
 Visits = dict[tuple[str, str], list[frozenset[str]]]
 METHODS = ("delete", "get", "patch", "post", "put")
 
@@ -85,7 +88,10 @@ def of_operations() -> Iterator[str]:
                 yield from (f"query {method.upper()} {path}: {name}" for name in theirs["query"] if name not in read)
                 visit(visits, "request", theirs["takes"], body_of(mine.get("requestBody", {})), frozenset())
                 visit(visits, "answer", theirs["answers"], body_of(success_of(mine)), frozenset())
-    for (use, name), found in visits.items():
+    typed = {(use, name) for (use, name), found in visits.items() if any(found)}
+    yield from (f"untyped {use} {name}" for use, name in visits.keys() - typed if use == "request")
+    for use, name in typed:
+        found = visits[use, name]
         members, every = FACTS["objects"][name].keys(), frozenset().union(*found)
         yield from (f"{use} {name}.{member}" for member in members - every)
         yield from (f"extra {use} {name}.{member}" for member in every - members)
@@ -103,13 +109,13 @@ def body_of(carrier: Document) -> Document | None:
     return None if kind is None else content[kind]["schema"]
 
 
-def visit(visits: Visits, use: str, name: str | None, schema: Document | None, above: frozenset[str]) -> None:
+def visit(visits: Visits, use: str, name: Any, schema: Document | None, above: frozenset[str]) -> None:
     """Note the members that our schema has where the published document has an object, at whatever depth."""
-    members = None if schema is None else members_of(schema)
-    if name not in FACTS["objects"] or members is None or name in above:
+    if name not in FACTS["objects"] or schema is None or name in above:
         return
-    visits[use, name].append(frozenset(members))
-    theirs = FACTS["objects"][name]
+    theirs, members = FACTS["objects"][name], members_of(schema) or {}
+    if members or theirs:
+        visits[use, name].append(frozenset(members))
     for member in theirs.keys() & members.keys():
         kind, inner = theirs[member], members[member]
         while isinstance(kind, list | dict):
@@ -149,7 +155,9 @@ def resolved(schema: Document) -> Document:
 def rows() -> list[str]:
     """The patterns of the table of differences."""
     table = (ROOT / "docs" / "published-differences.md").read_text()
-    return re.findall(r"^\| `((?:extra )?(?:path|method|query|request|answer) [^`]+)` \|", table, re.MULTILINE)
+    return re.findall(
+        r"^\| `((?:extra )?(?:path|method|query|request|answer|untyped request) [^`]+)` \|", table, re.MULTILINE
+    )
 
 
 def fits(difference: str, pattern: str) -> bool:
@@ -170,12 +178,22 @@ def test_every_explanation_is_of_a_difference() -> None:
 
 
 @pytest.mark.requirement("openapi-6")
+def test_service_and_documents_name_the_release_that_is_compared() -> None:
+    assert RELEASE == status.API_VERSION
+    short = RELEASE.removesuffix(".0")
+    for name in ("README.md", "docs/published-differences.md", "docs/compatibility.md"):
+        named = set(re.findall(r"release (1\.\d+)", (ROOT / name).read_text()))
+        assert short in named, name
+
+
+@pytest.mark.requirement("openapi-6")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (lambda facts: facts["paths"].update({"/api/nowhere": {"get": {}}}), "path /api/nowhere"),
         (lambda facts: facts["paths"]["/api/webhook"].pop("get"), "extra method GET /api/webhook"),
         (lambda facts: facts["objects"]["Webhook"].update({"new": "string"}), "answer Webhook.new"),
+        (lambda facts: facts["objects"].update({"HTTPHeaders": {"new": "string"}}), "untyped request HTTPHeaders"),
         (lambda facts: facts["objects"]["Webhook"].pop("url"), "extra request Webhook.url"),
         (lambda facts: facts["objects"]["WebhookSignatureConfiguration"].pop("enabled"),
          "extra answer WebhookSignatureConfiguration.enabled"),

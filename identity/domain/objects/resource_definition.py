@@ -71,7 +71,9 @@ class SearchRules:
     criterion and text gets an index (domain/objects/search_indexes.py), except the texts in `long`, which are scanned.
     """
 
-    criteria: dict[str, Literal["text", "exact", "tenants", "from", "until"]] = dataclasses.field(default_factory=dict)
+    criteria: dict[str, Literal["text", "exact", "flag", "tenants", "from", "until"]] = dataclasses.field(
+        default_factory=dict
+    )
     order_by: dict[str, str] = dataclasses.field(default_factory=dict)
     default: str = "name ASC"
     members: Mapping[str, str] = dataclasses.field(default_factory=dict)

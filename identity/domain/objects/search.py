@@ -14,7 +14,7 @@ from identity.ids import parse_id
 MAXIMUM_RESULTS = 10_000
 MAXIMUM_PATTERN = 191
 
-Kind = Literal["text", "exact", "tenants", "from", "until"]
+Kind = Literal["text", "exact", "flag", "tenants", "from", "until"]
 _LIMITS = frozenset({"from", "until"})
 
 
@@ -56,7 +56,7 @@ def read(rules: SearchRules, request: Mapping[str, Any], prefix: str) -> SearchQ
     return SearchQuery(tuple(criteria), order, start_row, min(results, MAXIMUM_RESULTS))
 
 
-Parameter = Literal["text", "uuid", "integer", "instant"]
+Parameter = Literal["text", "uuid", "boolean", "integer", "instant"]
 
 
 def parameters(rules: SearchRules) -> dict[str, Parameter]:
@@ -68,6 +68,8 @@ def parameters(rules: SearchRules) -> dict[str, Parameter]:
 def _parameter(name: str, kind: Kind) -> Parameter:
     if kind in _LIMITS:
         return "instant"
+    if kind == "flag":
+        return "boolean"
     return "uuid" if is_id(name) else "text"
 
 
@@ -111,6 +113,8 @@ def _criterion(
     member = rules.members.get(name, name)
     if kind in _LIMITS:
         return _limit(member, kind, value, path, errors)
+    if kind == "flag":
+        return _flag(member, value, path, errors)
     if not isinstance(value, str) or len(value) > MAXIMUM_PATTERN or "\x00" in value:
         errors.append(FieldError.invalid(path, "criterion must be a text of at most 191 characters"))
         return None
@@ -128,6 +132,14 @@ def _limit(member: str, kind: Kind, value: object, path: str, errors: list[Field
         errors.append(FieldError.invalid(path, "criterion must be an instant", "couldNotConvert"))
         return None
     return Criterion(member, kind, instant)
+
+
+def _flag(member: str, value: object, path: str, errors: list[FieldError]) -> Criterion | None:
+    flag = {"true": True, "false": False}.get(str(value).strip().lower())
+    if flag is None:
+        errors.append(FieldError.invalid(path, "criterion must be true or false", "couldNotConvert"))
+        return None
+    return Criterion(member, "flag", flag)
 
 
 def order_of(rules: SearchRules, text: str) -> tuple[tuple[str, int], ...]:

@@ -130,8 +130,9 @@ RESOURCE = Resource(
     sealed=SEALED,
     credentials=tuple(map(Credential, SEALED)),
     search_rules=SearchRules(
-        {"name": "text", "state": "exact", "tenantId": "exact"},
+        {"name": "text", "state": "exact", "tenantId": "exact", "universal": "flag"},
         {"id": "_id", "insertInstant": "insertInstant", "name": "name", "tenant": "tenantId"},
+        members={"universal": "universalConfiguration.universal"},
     ),
     authorize=_authorize,
     prepare=prepare,

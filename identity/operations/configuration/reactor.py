@@ -32,8 +32,12 @@ FEATURES = (
     "webAuthnRoamingAuthenticators",
 )
 
+TENANT_MANAGER = "tenantManagerApplication"
+"""A feature that this service does not have."""
+
+_COMMON = "matchedCommonPasswordCount"
 _COUNT_OF = {
-    breach_detection.COMMON_MATCH: "matchedCommonPasswordsCount",
+    breach_detection.COMMON_MATCH: _COMMON,
     breach_detection.EXACT_MATCH: "matchedExactCount",
     breach_detection.ANY_MATCH: "matchedPasswordCount",
     breach_detection.SUB_ADDRESS_MATCH: "matchedSubAddressCount",
@@ -43,7 +47,7 @@ _COUNTED = ("actionRequired", *_COUNT_OF.values(), "passwordsCheckedCount")
 
 def status(services: Services) -> Document:
     """Return the status of each feature, by its name in `license.features`."""
-    off = features.off(services, FEATURES)
+    off = {*features.off(services, FEATURES), TENANT_MANAGER}
     return {"licensed": True, **{name: "DISABLED" if name in off else "ACTIVE" for name in FEATURES}}
 
 
@@ -59,4 +63,8 @@ async def metrics(services: Services, call: Call) -> Document:
         if status in _COUNT_OF:
             counts[_COUNT_OF[status]] += row["count"]
             counts["actionRequired"] += row["count"]
-    return {"breachedPasswordMetrics": found}
+    # The name of the count of common passwords in earlier releases of this service.
+    shown = {
+        tenant_id: {**counts, "matchedCommonPasswordsCount": counts[_COMMON]} for tenant_id, counts in found.items()
+    }
+    return {"breachedPasswordMetrics": shown}

@@ -32,7 +32,7 @@ RESOURCE = Resource(
 
 
 async def preview(services: Services, call: Call, request: Document) -> Document:
-    """Render `message` for an example user, with `errors` if it cannot be rendered."""
+    """Render `message` for an example user, and its text as `previewMessage`; `errors` if it cannot be rendered."""
     template = request["messageTemplate"]
     locales = [request["locale"]] if "locale" in request else []
     tenant = await services.configuration.tenants.find_cached(
@@ -48,4 +48,4 @@ async def preview(services: Services, call: Call, request: Document) -> Document
         path = f"messageTemplate.{mail_templates.variant(template, message_templates.TEXT, locales)[0]}"
         field = FieldError.of("invalid", path, error.message)
         return {"message": message, "errors": {"fieldErrors": {path: [{"code": field.code, "message": field.message}]}}}
-    return {"message": message}
+    return {"message": message, "previewMessage": message["textMessage"]}

@@ -23,14 +23,14 @@ class PublicKeyHandler(ApiHandler):
     @endpoint(
         access=Access.PUBLIC,
         tenancy=Tenancy.BY_OPERATION,
-        query={"kid": "text", "applicationId": "uuid"},
+        query={"kid": "text", "keyId": "text", "applicationId": "uuid"},
         answer="api/jwt-public-key.response.json",
     )
     async def get(self, call: Call) -> Reply:
-        """Retrieve all, or the one of a kid or of an application. Raises NotFound."""
+        """Retrieve all, or the one of a kid (later `keyId`) or of an application. Raises NotFound."""
         with stale_if_unavailable():
             keys = await discovery.public_pems(self.services, call.now)
-        kid = self.query().get("kid")
+        kid = self.query().get("kid", self.query().get("keyId"))
         if kid is None and "applicationId" not in self.query():
             return Reply({"publicKeys": keys})
         if kid is None:
