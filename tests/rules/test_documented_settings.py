@@ -22,8 +22,12 @@ OBJECTS: Schema = {
     name: json.loads((ROOT / "schemas" / "api" / f"{name}.json").read_text())["properties"][name]
     for name in ("application", "tenant")
 }
-_NO_SETTINGS = {"kickstart.success", "kickstart.yaml", "console.log"}
-"""An event, a file and a function."""
+_NO_SETTINGS = {
+    "kickstart.success",
+    "kickstart.yaml",
+    *(f"console.{level}" for level in ("debug", "error", "info", "log", "warn")),
+}
+"""An event, a file, and functions of lambdas."""
 _NAME = re.compile(r"`([a-z_]\w*(?:\.[A-Za-z_]\w*)+)`")
 
 
