@@ -238,18 +238,6 @@ def with_verified_phone(user: Document, reason: str, now: Instant) -> Document:
     return {**user, "private": {**user["private"], "verifiedPhone": verification}}
 
 
-def must_verify_phones(tenant: Document) -> bool:
-    """Whether the tenant verifies phone numbers; its `phoneConfiguration` is stored as received."""
-    settings = tenant.get("phoneConfiguration")
-    return isinstance(settings, dict) and settings.get("verifyPhoneNumber") is True
-
-
-def may_type_login_id(tenant: Document, user: Document, login_id: str) -> bool:
-    """Whether a user may be known by what was typed: a phone number has to be verified if the tenant verifies them."""
-    is_phone = may_log_in_as(user, login_id, LOGIN_ID_TYPES) is None
-    return not is_phone or not must_verify_phones(tenant) or has_verified_phone(user)
-
-
 def has_verified_phone(user: Document) -> bool:
     """Whether the current phone number of the user is verified."""
     verification = user["private"].get("verifiedPhone")

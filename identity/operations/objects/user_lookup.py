@@ -29,7 +29,15 @@ async def find_typed(services: Services, tenant: Document, login_id: str) -> Doc
     """
     types = user_rules.TYPED_LOGIN_ID_TYPES
     user = await services.directory.users.find_by_login_id(TenantId(tenant["id"]), login_id, types)
-    return user if user is not None and user_rules.may_type_login_id(tenant, user, login_id) else None
+    if user is None or not must_verify_phones(tenant) or user_rules.has_verified_phone(user):
+        return user
+    return None if user_rules.may_log_in_as(user, login_id, user_rules.LOGIN_ID_TYPES) is None else user
+
+
+def must_verify_phones(tenant: Document) -> bool:
+    """Return whether the tenant verifies phone numbers; earlier releases stored its settings as received."""
+    settings = tenant.get("phoneConfiguration")
+    return isinstance(settings, dict) and settings.get("verifyPhoneNumber") is True
 
 
 async def retrieve_by_email(services: Services, call: Call, email: str) -> Document:

@@ -1,6 +1,6 @@
 """Phone number verifications: completed with a message that a messenger sends, or by an administrator.
 
-The tenant's `phoneConfiguration` is stored as received, so its members are validated here, when they are used.
+Earlier releases stored the tenant's `phoneConfiguration` as received, so its members are checked when they are used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import NotFound
 from identity.ids import TenantId
 from identity.operations.messaging import text_messages, user_events
+from identity.operations.objects import user_lookup
 from identity.operations.verification import verification_codes, verified_users
 from identity.operations.verification.verification_codes import OpenVerification
 from identity.operations.verification.verified_users import UserVerification
@@ -25,7 +26,7 @@ KIND: Final = "phoneVerification"
 
 def is_enabled(tenant: Document) -> bool:
     """Whether the tenant verifies phone numbers."""
-    return user_rules.must_verify_phones(tenant)
+    return user_lookup.must_verify_phones(tenant)
 
 
 def strategy(tenant: Document) -> str:
