@@ -58,6 +58,19 @@ async def test_lesser_caller_may_not_choose_a_costly_factor(lesser: httpx.AsyncC
     assert codes(await lesser.post("/api/user/import", json=plain)) == {"[invalid]factor"}
 
 
+@pytest.mark.requirement("migrate-1")
+async def test_lesser_caller_may_not_import_a_costly_phc_string(lesser: httpx.AsyncClient, full) -> None:
+    salt, hash_ = "A" * 22, "A" * 43
+    costly = f"$argon2id$v=19$m=65536,t=2,p=1${salt}${hash_}"
+    imported = {"email": f"{new_id()}@example.com", "encryptionScheme": "phc"}
+    refused = await lesser.post("/api/user/import", json={"users": [{**imported, "password": costly}]})
+    assert codes(refused) == {"[invalid]users.password"}
+    cheap = f"$argon2id$v=19$m=7168,t=5,p=1${salt}${hash_}"
+    assert (await lesser.post("/api/user/import", json={"users": [{**imported, "password": cheap}]})).status_code == 200
+    other = {**imported, "email": f"{new_id()}@example.com", "password": costly}
+    assert (await full.post("/api/user/import", json={"users": [other]})).status_code == 200
+
+
 @pytest.mark.requirement("audit-a2-keys")
 async def test_factor_of_the_tenant_and_full_authority_are_permitted(full, manager, service, tenant) -> None:
     cost = {"encryptionScheme": "bcrypt", "encryptionSchemeFactor": 14}

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import argon2
 import bcrypt
 import httpx
 import pytest
@@ -53,6 +54,7 @@ def bcrypt_parts() -> tuple[str, str]:
 P = PASSWORD.encode()
 ONE: Document = {"users": [{"email": "a@example.com"}]}
 BCRYPT_SALT, BCRYPT_HASH = bcrypt_parts()
+BCRYPT_STRING = f"$2b$04${BCRYPT_SALT}{BCRYPT_HASH}"
 SCHEMES: dict[str, Document] = {
     "salted-pbkdf2-hmac-sha256": {"factor": 7, "salt": SALT, "password": pbkdf2(hashes.SHA256(), 32, 7)},
     "salted-pbkdf2-hmac-sha256-512": {"factor": 7, "salt": SALT, "password": pbkdf2(hashes.SHA256(), 64, 7)},
@@ -111,6 +113,34 @@ async def test_imported_user_of_every_scheme_logs_in(tenant_api) -> None:
         assert await log_in(tenant_api, user) in {200, 202}, scheme
         assert await log_in(tenant_api, user, PASSWORD + "x") == 404, scheme
         assert (await stored(tenant_api, email=user["email"]))["encryptionScheme"] == scheme
+
+
+@pytest.mark.requirement("migrate-1")
+async def test_phc_strings_log_in_and_are_rehashed(tenant_api) -> None:
+    """The parameters of a string are not those of the service: memory and passes are Keycloak's defaults."""
+    hasher = argon2.PasswordHasher(time_cost=5, memory_cost=7168, parallelism=1)
+    sha1 = hashlib.pbkdf2_hmac("sha1", P, RAW_SALT, 50, 64)
+    strings = {
+        "argon2": hasher.hash(PASSWORD),
+        "sha1": f"$pbkdf2$i=50,l=64${SALT.rstrip('=')}${b64(sha1).rstrip('=')}",
+        "bcrypt": bcrypt.hashpw(P, bcrypt.gensalt(4)).decode().replace("$2b$", "$2y$"),
+    }
+    users = {name: a_user(encryptionScheme="phc", password=text) for name, text in strings.items()}
+    assert (await import_users(tenant_api, *users.values())).status_code == 200
+    schemes = {
+        name: (await stored(tenant_api, email=user["email"]))["encryptionScheme"] for name, user in users.items()
+    }
+    assert schemes == {"argon2": "phc", "sha1": "phc", "bcrypt": "bcrypt"}
+    for user in users.values():
+        assert await log_in(tenant_api, user, PASSWORD + "x") == 404
+        assert await log_in(tenant_api, user) in {200, 202}
+    change = {"passwordEncryptionConfiguration": {"modifyEncryptionSchemeOnLogin": True}}
+    path = f"/api/tenant/{tenant_api.headers['X-FusionAuth-TenantId']}"
+    assert (await tenant_api.patch(path, json={"tenant": change})).status_code == 200
+    for _ in range(2):
+        for user in users.values():
+            assert await log_in(tenant_api, user) in {200, 202}
+            assert (await stored(tenant_api, email=user["email"]))["encryptionScheme"] == "argon2id"
 
 
 @pytest.mark.requirement("users-2.1-1")
@@ -209,6 +239,10 @@ async def test_imported_members_are_kept_and_others_derived(tenant_api) -> None:
         ({"encryptionScheme": "salted-md5", "salt": "", "password": b64(bytes(16)), "factor": 0}, "factor", "invalid"),
         ({"encryptionScheme": "bcrypt", "salt": BCRYPT_SALT, "password": BCRYPT_HASH[1:]}, "password", "invalid"),
         ({"encryptionScheme": "argon2id", "salt": "", "password": b64(bytes(32))}, "salt", "invalid"),
+        ({"encryptionScheme": "phc"}, "password", "blank"),
+        ({"encryptionScheme": "phc", "password": "${0}$1$AAAA$AAAA"}, "password", "invalid"),
+        ({"encryptionScheme": "phc", "password": BCRYPT_STRING, "salt": ""}, "salt", "invalid"),
+        ({"encryptionScheme": "phc", "password": BCRYPT_STRING, "factor": 4}, "factor", "invalid"),
         ({"password": "x" * 5000}, "password", "tooLong"),
         ({"registrations": [{"applicationId": DEFAULT_TENANT}]}, "registrations[0].applicationId", "invalid"),
         ({"registrations": [{}]}, "registrations[0].applicationId", "missing"),
@@ -232,6 +266,7 @@ async def test_invalid_row_is_named_and_nothing_is_imported(tenant_api, members,
         ({"users": {}}, {"users": "[invalidJSON]"}),
         ({"users": [5]}, {"users[0]": "[invalidJSON]"}),
         ({"users": [None]}, {"users[0]": "[missing]users"}),
+        ({**ONE, "encryptionScheme": "phc"}, {"encryptionScheme": "[invalid]encryptionScheme"}),
         ({**ONE, "encryptionScheme": "rot13"}, {"encryptionScheme": "[invalid]encryptionScheme"}),
         ({**ONE, "encryptionScheme": "bcrypt", "factor": 99}, {"factor": "[invalid]factor"}),
         ({**ONE, "validateDbConstraints": "perhaps"}, {"validateDbConstraints": "[invalidJSON]"}),

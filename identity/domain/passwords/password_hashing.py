@@ -15,20 +15,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-import argon2.exceptions
 import argon2.low_level
 import bcrypt
 
 from identity.call import Document
+from identity.domain.passwords import phc_strings
 from identity.ids import same_secret
 
 MAXIMUM_BYTES: Final = 4096
 """The maximum size of a password, against denial of service; policies allow at most 256 characters."""
 
 # The OWASP password storage recommendation for argon2id: 19 MiB, two passes, one lane; the factor is the passes.
-_ARGON2_MEMORY_KIB = 19_456
 _ARGON2_LANES = 1
-_ARGON2_OUT_OF_MEMORY = argon2.low_level.error_to_str(-22)
 _SALT_BYTES = 32
 _SLOW_FACTORS: Final = {"argon2id": 30, "bcrypt": 13, "phpass-md5": 500_000, "phpass-sha512": 300_000}
 
@@ -71,6 +69,8 @@ def verify(password: str, stored: StoredPassword) -> bool:
 
     Raises MemoryError: the password was not compared.
     """
+    if stored.scheme == phc_strings.SCHEME:
+        return phc_strings.parse(stored.hash).matches(password.encode())
     scheme = _SCHEMES.get(stored.scheme)
     if scheme is None:
         return False
@@ -82,7 +82,7 @@ def verify(password: str, stored: StoredPassword) -> bool:
 
 
 def is_known(scheme: str) -> bool:
-    """Whether the scheme exists."""
+    """Whether passwords can be hashed with the scheme."""
     return scheme in _SCHEMES
 
 
@@ -130,15 +130,8 @@ def _bcrypt(password: bytes, salt: str, factor: int) -> str:
 
 
 def _argon2id(password: bytes, salt: str, factor: int) -> str:
-    try:
-        raw = argon2.low_level.hash_secret_raw(
-            password, _unbase64(salt), factor, _ARGON2_MEMORY_KIB, _ARGON2_LANES, 32, argon2.low_level.Type.ID
-        )
-    except argon2.exceptions.HashingError as error:
-        if str(error) == _ARGON2_OUT_OF_MEMORY:
-            raise MemoryError(str(error)) from error
-        raise ValueError(str(error)) from error
-    return _base64(raw)
+    memory, kind = phc_strings.ARGON2_MEMORY_KIB, argon2.low_level.Type.ID
+    return _base64(phc_strings.hash_argon2(password, _unbase64(salt), factor, memory, _ARGON2_LANES, 32, kind))
 
 
 def _base64(raw: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from identity.call import Document
 from identity.domain.objects import bulk_imports
-from identity.domain.passwords import password_hashing
+from identity.domain.passwords import password_hashing, phc_strings
 from identity.domain.users import registrations, users
 from identity.errors import FieldError
 from identity.ids import TenantId, UserId, new_id
@@ -83,8 +83,14 @@ def problems(index: int, requested: Document, built: Document, referenced: Refer
 
 
 def stored_password(requested: Document, default_factor: int) -> Document:
-    """Return the stored form of an imported password hash."""
+    """Return the stored form of an imported password hash; bcrypt in a PHC string becomes the scheme bcrypt."""
     scheme = requested["encryptionScheme"]
+    if scheme == phc_strings.SCHEME:
+        parsed = phc_strings.parse(requested["password"])
+        if parsed.algorithm != "bcrypt":
+            return {"scheme": scheme, "factor": parsed.factor, "salt": "", "hash": requested["password"]}
+        salt, hash_ = parsed.salt.decode(), parsed.hash.decode()
+        return {"scheme": parsed.scheme, "factor": parsed.factor, "salt": salt, "hash": hash_}
     return {
         "scheme": scheme,
         "factor": requested.get("factor", default_factor),
@@ -101,6 +107,9 @@ def _password_problems(index: int, requested: Document) -> Iterable[FieldError]:
             )
         return
     scheme = requested["encryptionScheme"]
+    if scheme == phc_strings.SCHEME:
+        yield from _phc_problems(index, requested)
+        return
     if not password_hashing.is_known(scheme):
         yield _error(index, "invalid", "encryptionScheme", "The {} is not known.")
         return
@@ -113,6 +122,31 @@ def _password_problems(index: int, requested: Document) -> Iterable[FieldError]:
         yield _error(index, "invalid", "salt", f"The {{}} is not a salt of {scheme}.")
     if "password" in requested and not is_hash(scheme, requested["password"]):
         yield _error(index, "invalid", "password", f"The {{}} is not a hash of {scheme}.")
+
+
+def _phc_problems(index: int, requested: Document) -> Iterable[FieldError]:
+    for name in ("factor", "salt"):
+        if name in requested:
+            yield _error(index, "invalid", name, "The {} is a part of a PHC string.")
+    if "password" not in requested:
+        yield _error(index, "blank", "password", "You must specify the {} property.")
+        return
+    try:
+        phc_strings.parse(requested["password"])
+    except ValueError as error:
+        yield _error(index, "invalid", "password", f"The {{}} {error}.")
+
+
+def hash_cost(requested: Document) -> tuple[str, int] | None:
+    """Return the scheme and factor that an imported hash costs; None without a factor, or for a malformed hash."""
+    scheme = requested.get("encryptionScheme")
+    if scheme == phc_strings.SCHEME:
+        try:
+            parsed = phc_strings.parse(requested.get("password", ""))
+        except ValueError:
+            return None
+        return parsed.scheme, parsed.factor
+    return None if scheme is None or "factor" not in requested else (scheme, requested["factor"])
 
 
 def is_salt(scheme: str, salt: str) -> bool:

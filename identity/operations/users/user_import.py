@@ -18,7 +18,7 @@ from identity.background_tasks import CooperativeYield
 from identity.call import Call, Document
 from identity.domain.groups import groups as group_rules
 from identity.domain.objects import bulk_imports
-from identity.domain.passwords import password_hashing
+from identity.domain.passwords import password_hashing, phc_strings
 from identity.domain.users import user_import as import_rules
 from identity.domain.users import users as user_rules
 from identity.errors import Conflict, Duplicate, FieldError, GeneralError, Invalid, NotImported
@@ -389,10 +389,11 @@ def _cost_problems(
 ) -> list[FieldError]:
     """Return the error of a hash that costs more than the caller may choose: every login of the user repeats it."""
     objects = referenced.get(TenantId(str(call.tenant_id or parsed.get("tenantId"))))
-    if objects is None or "encryptionScheme" not in parsed or "factor" not in parsed:
+    cost = import_rules.hash_cost(parsed)
+    if objects is None or cost is None:
         return []
-    scheme, factor = parsed["encryptionScheme"], parsed["factor"]
-    errors = password_cost.factor_problems(services, call, objects.tenant, scheme, factor)
+    member = "password" if parsed["encryptionScheme"] == phc_strings.SCHEME else "factor"
+    errors = password_cost.factor_problems(services, call, objects.tenant, *cost, f"user.{member}")
     return [bulk_imports.at("users", index, error) for error in errors]
 
 
