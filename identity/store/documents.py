@@ -19,6 +19,7 @@ from pymongo import IndexModel
 from identity.background_tasks import CooperativeYield
 from identity.call import Document
 from identity.domain.objects import name_suffixes, search_indexes
+from identity.domain.objects.member_paths import value_at
 from identity.domain.objects.resource_definition import NO_SEARCH, SearchRules, Unique
 from identity.domain.objects.search import SearchQuery
 from identity.domain.objects.search_indexes import NEWEST_FIRST, Order
@@ -153,6 +154,12 @@ class Documents:
         """The cached document of any tenant, if it is fresh. It is shared: callers must not change it."""
         return self._cache.peek(document_id)
 
+    def peek_where(self, where: Mapping[str, str]) -> Document | None:
+        """As `peek`, for the document that these members identify uniquely."""
+        document_id = self._ids_by_members.get(tuple(where.items()))
+        document = None if document_id is None else self.peek(document_id)
+        return document if document is not None and _matches(document, where) else None
+
     async def find_cached(self, tenant_id: Tenant, document_id: str) -> Document | None:
         """The document, from the cache if possible. It is shared: callers must not change it."""
         document = await self.find_cached_across_tenants(document_id)
@@ -194,8 +201,7 @@ class Documents:
 
     async def _find_cached_matching(self, document_id: str, where: Mapping[str, str]) -> Document | None:
         document = await self.find_cached_across_tenants(document_id)
-        matches = document is not None and all(document.get(name) == value for name, value in where.items())
-        return document if matches else None
+        return document if document is not None and _matches(document, where) else None
 
     async def list_cached(
         self, tenant_id: Tenant, key: str, where: Mapping[str, Any], members: Sequence[str] = (), limit: int = 0
@@ -497,6 +503,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(member) for name, member in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _matches(document: Document, where: Mapping[str, str]) -> bool:
+    return all(value_at(document, name) == value for name, value in where.items())
 
 
 def _unique_index(unique: Unique) -> IndexModel:

@@ -11,7 +11,7 @@ from identity.domain.authorization import claims_request, jwt_claims, step_up
 from identity.domain.authorization.authorization_codes import AuthorizationCode
 from identity.domain.authorization.claims_request import ClaimsRequest
 from identity.domain.clients import scopes
-from identity.domain.clients.oauth_settings import OAuthSettings
+from identity.domain.clients.oauth_settings import OAuthSettings, client_id_of
 from identity.instants import Instant, NumericDate, numeric_date
 
 TTY: Final = "at"
@@ -78,7 +78,7 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
         "tty": TTY,
     }
     if context.resources:
-        claims_["aud"] = [context.application["id"], *context.resources]
+        claims_["aud"] = [claims_["aud"], *context.resources]
     if context.refresh_token_id is not None:
         claims_["sid"] = context.refresh_token_id
     if context.confirmation is not None:
@@ -96,7 +96,7 @@ def claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: 
 def common_claims(context: TokenContext, token_id: str, now: NumericDate, ttl_seconds: int) -> Document:
     """Return the claims that access and ID tokens share."""
     claims_: Document = {
-        "aud": context.application["id"],
+        "aud": client_id_of(context.application),
         "auth_time": numeric_date(context.auth_instant),
         "exp": now + ttl_seconds,
         "gty": list(context.grants),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cachetools import TTLCache
 
 from identity.call import Document
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.domain.configuration import key_usage
 from identity.domain.configuration.key_rotation import entity_key, signing_key, trusted_keys
 from identity.domain.configuration.token_settings import ACCESS_MEMBER, ID_MEMBER, effective_ttl_seconds
@@ -163,7 +164,8 @@ class TokenIssuer:
         Raises LookupError if the key does not exist, ValueError if it cannot sign.
         """
         key = await self._signing_key(tenant, application, id_tokens.TTY, now)
-        claims = id_tokens.logout_claims(tenant["issuer"], application["id"], user_id, session_id, numeric_date(now))
+        client_id = client_id_of(application)
+        claims = id_tokens.logout_claims(tenant["issuer"], client_id, user_id, session_id, numeric_date(now))
         return await jws.sign(key, claims, typ=id_tokens.LOGOUT_TYPE)
 
     async def verify_access_token(self, token: str, find_client: FindClient, now: Instant) -> VerifiedToken | Rejection:

@@ -1,4 +1,4 @@
-"""The OAuth settings of an application, as the protocol endpoints decide on them.
+"""The OAuth settings of an application, as the protocol endpoints decide on them, and its client_id.
 
 `TlsClientName` is the name in the certificate of a client that authenticates by tls_client_auth (RFC 8705 section
 2.1.2).
@@ -53,6 +53,14 @@ class OAuthSettings:
     def of(cls, application: Document) -> OAuthSettings:
         """Return the settings of an application."""
         return stored_values.from_document(cls, application["oauthConfiguration"])
+
+
+def client_id_of(application: Document) -> str:
+    """Return the client_id of an application: its id, or the `clientId` that it has in place of it.
+
+    In the application of a request, it is the one that the client presented.
+    """
+    return str(application["oauthConfiguration"].get("clientId", application["id"]))
 
 
 SUBJECT_DN: Final = "subject_dn"

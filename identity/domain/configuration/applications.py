@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from identity.call import Document
 from identity.domain.clients import redirect_uris, resource_indicators, scopes, security_profiles
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.domain.configuration import tenants as tenant_rules
 from identity.domain.objects import resource_definition
 from identity.errors import FieldError
-from identity.ids import new_secret
+from identity.ids import new_secret, parse_id
 
 ADMINISTRATOR_APPLICATION_ID = "3c219e58-ed0e-4b18-ad48-f4f92793ae32"
 ADMINISTRATOR_APPLICATION_NAME = "FusionAuth"
@@ -22,9 +23,9 @@ RESERVED_PREFIXES = ("idp-link:", "source-entity:", "target-entity:")
 
 
 def complete(application: Document, stored: Document | None) -> Document:
-    """Set what a request cannot: client id, default secret and state; on update keep roles and scopes."""
+    """Set what a request cannot: default client id and secret, and state; on update keep roles and scopes."""
     oauth = application["oauthConfiguration"]
-    oauth["clientId"] = application["id"]
+    oauth["clientId"] = _client_id(application, stored)
     _mirror_authentication_policy(oauth, None if stored is None else stored["oauthConfiguration"])
     if stored is None:
         oauth.setdefault("clientSecret", new_secret(32))
@@ -35,6 +36,18 @@ def complete(application: Document, stored: Document | None) -> Document:
     if application["multiFactorConfiguration"].get("loginPolicy") is None:
         application["multiFactorConfiguration"].pop("trustPolicy", None)
     return application
+
+
+def _client_id(application: Document, stored: Document | None) -> str:
+    """Return the client_id of an application: the requested one, else the stored one, else its id.
+
+    A UUID stands for the id, as in requests that repeat a copied application: only an id is a UUID, so that no
+    client_id is the id of another application.
+    """
+    requested = application["oauthConfiguration"].get("clientId")
+    if requested is None and stored is not None:
+        return client_id_of(stored)
+    return str(application["id"] if requested is None or parse_id(requested) else requested)
 
 
 def problems(application: Document) -> list[FieldError]:

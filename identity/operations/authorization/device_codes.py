@@ -7,6 +7,7 @@ from typing import Any
 
 from identity.call import Call, Document
 from identity.domain.clients import scopes
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.domain.login import login_outcomes
 from identity.domain.providers import identity_providers
 from identity.domain.users import users
@@ -60,9 +61,10 @@ async def describe(
 ) -> Document:
     """Return the API response that describes the device of a user code. Raises InvalidRequest."""
     found = await device_grants.get_pending(services, call, tenant_id, user_code, subject, client_id)
+    application = await services.configuration.applications.find_cached(tenant_id, found.client_id)
     requested = [scope for scope in found.request.scopes if scope not in scopes.RESERVED]
     answer: dict[str, Any] = {
-        "client_id": found.client_id,
+        "client_id": found.client_id if application is None else client_id_of(application),
         "deviceInfo": dict(found.request.device),
         "expires_in": max(1, (found.expires - call.now) // 1000),
         "pendingIdPLink": await find_pending_link(services, call, tenant_id, found),

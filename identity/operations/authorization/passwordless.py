@@ -342,7 +342,7 @@ async def _send_email(
 def _link(base_url: str, client: Client, code: str, state: Document) -> str:
     """Return the URL of the page that completes the login; `state` is the authorization request."""
     query = {name: value for name, value in state.items() if isinstance(value, str)}
-    query |= {"client_id": client.client_id, "tenantId": client.tenant_id}
+    query |= {"client_id": client.presented_client_id, "tenantId": client.tenant_id}
     return f"{base_url}/oauth2/passwordless/{code}?{urllib.parse.urlencode(query)}"
 
 

@@ -52,7 +52,7 @@ async def unpack(services: Services, call: Call, client: Client, given: Mapping[
     # Last, because errors are redirected to the redirect URI that the client signed.
     is_strict = security_profiles.is_strict(client.application)
     problem = request_object_rules.problem(
-        verified.header, verified.claims, given, client.client_id, client.issuer, now, is_strict=is_strict
+        verified.header, verified.claims, given, client.presented_client_id, client.issuer, now, is_strict=is_strict
     )
     if problem is not None:
         raise _invalid(problem, found)

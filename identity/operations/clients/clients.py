@@ -8,14 +8,16 @@ from typing import Any
 
 from identity import request_facts
 from identity.call import Document
-from identity.domain.clients import security_profiles
+from identity.domain.clients import oauth_settings, security_profiles
 from identity.domain.clients.oauth_settings import OAuthSettings
 from identity.domain.clients.refresh_tokens import RefreshTokenPolicy
 from identity.errors import FieldError, Invalid, InvalidRequest, OAuth2Error
 from identity.ids import ApplicationId, TenantId, parse_id
+from identity.operations.clients import client_ids
 from identity.operations.groups import administrator_realm
 from identity.services import Services
-from identity.tokens.issuer import FindClient
+from identity.tokens import access_tokens
+from identity.tokens.issuer import FindClient, VerifiedToken
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,8 +48,22 @@ class Client:
 
     @property
     def client_id(self) -> ApplicationId:
-        """The id of the application, which is its client_id."""
+        """The id of the application, by which everything about the client is stored."""
         return ApplicationId(self.application["id"])
+
+    @property
+    def presented_client_id(self) -> str:
+        """The client_id as the client presented it: the id of the application, or the `clientId` in place of it.
+
+        Tokens and pages repeat it.
+        """
+        return oauth_settings.client_id_of(self.application)
+
+    def is_audience_of(self, token: VerifiedToken) -> bool:
+        """Return whether a token was issued to the client, under any client_id, or names it as an audience."""
+        audiences = access_tokens.audiences(token.claims)
+        is_issued_to = token.application["id"] == self.client_id
+        return is_issued_to or not {self.client_id, self.presented_client_id}.isdisjoint(audiences)
 
     def with_settings(self, member: str, **changes: Any) -> Client:
         """Return the client with changes in a member of its application, such as oauthConfiguration."""
@@ -155,12 +171,7 @@ async def _find_client(services: Services, client_id: str) -> tuple[Document, Do
 
 
 async def _get_application(services: Services, client_id: str) -> Document:
-    application_id = parse_id(client_id)
-    application = (
-        None
-        if application_id is None
-        else await services.configuration.applications.find_cached_across_tenants(application_id)
-    )
+    application = await client_ids.find_application(services, client_id)
     if application is None or not application["active"]:
         raise unknown_client(client_id)
     request_facts.note_client(application["id"])

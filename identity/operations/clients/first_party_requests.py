@@ -24,7 +24,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 def parameters(call: Call, client: Client, path: str) -> dict[str, str]:
     """Return the parameters of an authorization request that returns to one of our pages."""
     return {
-        "client_id": client.client_id,
+        "client_id": client.presented_client_id,
         "tenantId": client.tenant_id,
         "response_type": "code",
         "redirect_uri": page_url(call, client, path),
@@ -38,5 +38,5 @@ def with_first_party_settings(client: Client, redirect_uri: str) -> Client:
 
 def page_url(call: Call, client: Client, path: str) -> str:
     """Return the absolute URL of one of our pages for an application."""
-    query = {"client_id": client.client_id, "tenantId": client.tenant_id}
+    query = {"client_id": client.presented_client_id, "tenantId": client.tenant_id}
     return redirect_uris.with_query(f"{call.origin.base_url}{path}", query)

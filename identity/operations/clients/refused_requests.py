@@ -12,7 +12,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.errors import OAuth2Error, ServiceError
 from identity.ids import TenantId
-from identity.operations.clients import client_authentication
+from identity.operations.clients import client_authentication, client_ids
 from identity.services import Services
 
 _STORED: Final = frozenset(
@@ -35,7 +35,7 @@ async def record(
     with contextlib.suppress(ServiceError):
         client_id = client_authentication.read_credentials(authorization, dict(given)).client_id
     # The endpoint has looked the client up already.
-    application = services.configuration.applications.peek(client_id.lower())
+    application = client_ids.peek_application(services, client_id)
     if application is None or error.error in _ROUTINE:
         return
     entry: Document = {

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 
 from identity.call import Call, Document
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.domain.configuration import applications as application_rules
 from identity.domain.configuration import feature_settings
 from identity.domain.objects.resource_definition import Resource, SearchRules, Subresource, Unique
@@ -24,7 +25,10 @@ from identity.operations.sessions import back_channel_logout
 from identity.services import Services
 from identity.store.mongo import Write
 
-UNIQUE = (Unique("name", ("tenantId", "name"), "application.name"),)
+UNIQUE = (
+    Unique("name", ("tenantId", "name"), "application.name"),
+    Unique("clientId", ("oauthConfiguration.clientId",), "application.oauthConfiguration.clientId", sparse=True),
+)
 SEALED = ("oauthConfiguration.clientSecret",)
 TENANT_MANAGER = "TENANT_MANAGER_ID"
 _TENANT_MANAGER_FEATURE = "tenantManagerApplication"
@@ -55,6 +59,7 @@ async def prepare(services: Services, call: Call, document: Document, stored: Do
     errors += await forms.reference_problems(services, "application", _FORMS, document, stored)
     errors += await references.problems(services, RESOURCE, document, stored, _REFERENCED)
     errors += _universal_problems(call, document, stored)
+    errors += await client_ids.application_problems(services, document, stored)
     crud.require_no_errors(errors, _tenant_manager_problems(services, document))
     return document
 
@@ -101,13 +106,14 @@ def _tenant_manager_problems(services: Services, document: Document) -> list[Gen
 async def _commit(
     services: Services, call: Call, application: Document | None, stored: Document | None, writes: Sequence[Write]
 ) -> None:
-    """Commit a new application that claims its client id, or a changed one with the rotation of its keys."""
+    """Commit an application that claims its new client ids; a changed one with the rotation of its keys."""
     assert application is not None, "applications are deleted by `delete`"
-    if stored is None:
+    if stored is None or client_id_of(stored) != client_id_of(application):
         # After the checks, which acquire locks before the first read of the transaction.
-        *checks, insert = writes
-        claim = functools.partial(client_ids.claim_for_application, services, application)
-        await services.runtime.database.execute([*checks, claim, insert])
+        *checks, store = writes
+        writes = [*checks, functools.partial(client_ids.claim_for_application, services, application, stored), store]
+    if stored is None:
+        await services.runtime.database.execute(writes)
         return
     tenant_id = TenantId(application["tenantId"])
     tenant = await services.configuration.tenants.get(None, tenant_id)
@@ -229,8 +235,9 @@ async def _with_source(services: Services, call: Call, body: Document) -> Docume
     source = await object_copies.get_source(
         services.configuration.applications, tenant_id, source_id, "sourceApplicationId"
     )
-    # A copy is a separate client: it shares neither the secret nor the ids of roles and scopes.
-    source["oauthConfiguration"].pop("clientSecret", None)
+    # A copy is a separate client: it shares neither client_id nor secret, nor the ids of roles and scopes.
+    for member in ("clientId", "clientSecret"):
+        source["oauthConfiguration"].pop(member, None)
     for entry in (*source["roles"], *source["scopes"]):
         entry.pop("id")
     return object_copies.with_requested_name(source, body, "application")

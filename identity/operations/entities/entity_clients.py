@@ -9,7 +9,7 @@ from identity.call import Document
 from identity.domain.authorization import client_authentication as client_authentication_rules
 from identity.errors import InvalidClient, InvalidRequest
 from identity.ids import TenantId, parse_id
-from identity.operations.clients import client_assertions, client_authentication, clients
+from identity.operations.clients import client_assertions, client_authentication, client_ids, clients
 from identity.operations.clients.client_assertions import Signer
 from identity.operations.clients.client_authentication import AuthenticatedClient
 from identity.operations.clients.clients import TenantHints
@@ -82,7 +82,7 @@ async def authenticate_any(
     needs no query for an entity.
     """
     presented = client_authentication.read_credentials(authorization, form)
-    is_application = services.configuration.applications.peek(presented.client_id.lower()) is not None
+    is_application = client_ids.peek_application(services, presented.client_id) is not None
     if not (is_application or features.off(services, [entity_types.FEATURE])):
         entity = await authenticate(services, authorization, form, hints, base_url)
         if entity is not None:

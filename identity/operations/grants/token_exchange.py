@@ -90,8 +90,8 @@ async def _context(
     audiences = exchange_rules.requested_audiences(form.get("audience"), policy)
     resources = resource_indicators.parse(form.get("resource"), client.oauth)
     bearer = Bearer(subject, await _get_user(services, call, authenticated, subject))
-    actor = {"sub": client.client_id if actor_token is None else actor_token.claims["sub"]}
-    exchange_rules.require_may_act(subject.claims, actor, client.client_id)
+    actor = {"sub": client.presented_client_id if actor_token is None else actor_token.claims["sub"]}
+    exchange_rules.require_may_act(subject.claims, actor, client.presented_client_id)
     is_impersonation = actor_token is None and policy.impersonation_enabled
     maximum = services.config.token_exchange.maximum_actors
     return TokenContext(
@@ -155,8 +155,8 @@ async def _verify(
     verified = await issued_tokens.verify_jwt(services, call, tenant_id, token, _KINDS[token_type])
     if isinstance(verified, Rejection):
         raise InvalidRequest(bearer_tokens.REASONS[verified], f"The {name} is {verified.value}.")
-    accepted = {authenticated.client.client_id, *policy.subject_audiences}
-    if accepted.isdisjoint(access_tokens.audiences(verified.claims)):
+    is_own = isinstance(verified, VerifiedToken) and authenticated.client.is_audience_of(verified)
+    if not is_own and frozenset(policy.subject_audiences).isdisjoint(access_tokens.audiences(verified.claims)):
         raise InvalidRequest("access_token_invalid", f"The {name} is not intended for this client.")
     if verified.claims.get("cnf") not in (None, authenticated.confirmation):
         raise InvalidRequest("access_token_invalid", f"The {name} is bound to a key that the request does not prove.")

@@ -13,7 +13,6 @@ from identity.operations.entities import entity_clients
 from identity.operations.entities.entity_clients import EntityClient
 from identity.services import Services
 from identity.store.refresh_tokens import PresentedRefreshToken
-from identity.tokens import access_tokens
 from identity.tokens.issuer import FindClient, VerifiedEntityToken, VerifiedToken
 from identity.tokens.jws import Rejection
 
@@ -35,7 +34,7 @@ async def find_jwt(
     if isinstance(found, VerifiedEntityToken):
         _require(isinstance(client, EntityClient) and client.entity_id in {found.claims["sub"], *found.targets})
     else:
-        _require(isinstance(client, Client) and client.client_id in access_tokens.audiences(found.claims))
+        _require(isinstance(client, Client) and client.is_audience_of(found))
     return found
 
 

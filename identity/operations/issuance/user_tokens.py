@@ -16,6 +16,7 @@ from identity.domain.users import users as user_rules
 from identity.errors import LambdaFailed, Unavailable
 from identity.ids import TenantId, new_id
 from identity.instants import later, numeric_date
+from identity.operations.clients import client_ids
 from identity.operations.clients.clients import Client
 from identity.operations.issuance import token_responses
 from identity.operations.lambdas import token_lambdas
@@ -45,7 +46,8 @@ async def issue_tokens(
     if application is None:
         return await issue_tenant_token(services, call, tenant, user, authentication_type)
     try:
-        return await _issue_application_tokens(services, call, Client(tenant, application), user, authentication_type)
+        client = Client(tenant, client_ids.under_its_id(application))
+        return await _issue_application_tokens(services, call, client, user, authentication_type)
     except (LookupError, ValueError, LambdaFailed, Unavailable) as error:
         return _log_failure(tenant, error)
 

@@ -292,8 +292,8 @@ async def require_unique(services: Services, resource: Resource, document: Docum
     if stored is None and await documents.find_all_across_tenants({"_id": document["id"]}):
         raise duplicate_error(resource, document, Duplicate("_id_"))
     for unique in resource.unique:
-        where = {key: document.get(key) for key in unique.keys}
-        is_new = stored is None or any(stored.get(key) != value for key, value in where.items())
+        where = {key: value_at(document, key) for key in unique.keys}
+        is_new = stored is None or any(value_at(stored, key) != value for key, value in where.items())
         found = await documents.find_all_across_tenants(where) if is_new and None not in where.values() else []
         if any(other["id"] != document["id"] for other in found):
             raise duplicate_error(resource, document, Duplicate(unique.index))

@@ -43,7 +43,7 @@ class CodeFlow:
     def parameters(self, redirect_uri: str, scope: str) -> dict[str, str]:
         """Return the parameters of the authorization request."""
         return {
-            "client_id": self.client.client_id,
+            "client_id": self.client.presented_client_id,
             "code_challenge": pkce.challenge(self.code_verifier),
             "code_challenge_method": pkce.METHOD,
             "redirect_uri": redirect_uri,

@@ -75,7 +75,7 @@ async def begin_login(
 ) -> LoginRedirect:
     """Start a login, or a registration if the application enables it. Raises InvalidRequest."""
     pending_login: Document = {
-        "clientId": client.client_id,
+        "clientId": client.presented_client_id,
         "redirectUri": hosted_backend_rules.target(client.application, given.get("redirect_uri")),
         "state": given.get("state"),
     }
@@ -160,7 +160,7 @@ def logout_url(client: Client, given: Mapping[str, str]) -> str:
 def _logout_parameters(client: Client, given: Mapping[str, str]) -> dict[str, str]:
     """Return the logout request; the logout endpoint validates the redirect URI."""
     parameters = {
-        "client_id": client.client_id,
+        "client_id": client.presented_client_id,
         "post_logout_redirect_uri": given.get("post_logout_redirect_uri", given.get("redirect_uri")),
         "state": given.get("state"),
         "tenantId": client.tenant_id,

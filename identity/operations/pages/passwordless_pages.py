@@ -164,4 +164,4 @@ def _link_parameters(services: Services, verified_client: VerifiedClient) -> Map
     names = services.schemas[_REQUEST].schema["properties"]
     client = verified_client.client
     request = {name: str(given[name]) for name in names if name in given}
-    return {**request, "client_id": client.client_id, "tenantId": client.tenant_id}
+    return {**request, "client_id": client.presented_client_id, "tenantId": client.tenant_id}

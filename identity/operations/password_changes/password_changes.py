@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from identity.call import ApiKeyCaller, Call, Document
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.domain.configuration import administrator_realm as realm_rules
 from identity.domain.configuration.applications import ADMINISTRATOR_APPLICATION_ID
 from identity.domain.login.login_outcomes import PasswordChangeRequired
@@ -472,5 +473,5 @@ def trusted_base_url(services: Services, call: Call, tenant: Document) -> str | 
 def _change_path(tenant: Document, application: Document | None, change_id: str, state: Document) -> str:
     """Return the path of the page that changes the password; `state` is the login that continues afterwards."""
     query = {name: value for name, value in state.items() if isinstance(value, str)} | {"tenantId": tenant["id"]}
-    query |= {} if application is None else {"client_id": application["id"]}
+    query |= {} if application is None else {"client_id": client_id_of(application)}
     return f"/password/change/{change_id}?{urllib.parse.urlencode(query)}"

@@ -12,7 +12,7 @@ from typing import Final
 from identity.call import Call, Document
 from identity.domain.clients import redirect_uris, security_profiles
 from identity.errors import AccessDenied, InvalidRequest, WebhookTransactionFailed
-from identity.ids import TenantId, parse_id
+from identity.ids import TenantId
 from identity.operations.clients import clients
 from identity.operations.clients.clients import Client, TenantHints
 from identity.operations.sessions import sso_session_records, sso_sessions
@@ -152,13 +152,9 @@ async def _read_request(services: Services, parameters: Mapping[str, str], hints
             hinted, claims = hint.application["id"], hint.claims
         elif client_id is None:
             raise _invalid_hint("The id_token_hint is not an ID token of this service.")
-    if client_id is None:
-        client_id = hinted
-    elif parse_id(client_id) != hinted:
-        claims = None
-    if client_id is not None:
-        client = await clients.get_client(services, hints, client_id)
-        return _LogoutRequest(client.tenant, client, claims)
+    if client_id is not None or hinted is not None:
+        client = await clients.get_client(services, hints, client_id or hinted)
+        return _LogoutRequest(client.tenant, client, claims if client.client_id == hinted else None)
     tenant = await clients.find_named_tenant(services, hints) or await clients.get_default_tenant(services)
     return _LogoutRequest(tenant, None)
 

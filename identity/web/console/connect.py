@@ -10,6 +10,7 @@ from typing import Any, Final
 import jinja2
 
 from identity.call import Call, Document
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.web.base_handlers import Route
 from identity.web.console.resource_handlers import ResourceHandler
 from identity.web.endpoint import Access, Reply, Tenancy, endpoint
@@ -38,7 +39,7 @@ class ConnectHandler(ResourceHandler):
         document = await self.load(object_id)
         tenant = (await self.find_json(f"/api/tenant/{document['tenantId']}")).get("tenant", {})
         base_url = self.origin().base_url
-        facts = {"Client id": object_id, "Issuer": tenant.get("issuer", base_url), "Endpoints": ""}
+        facts = {"Client id": client_id_of(document), "Issuer": tenant.get("issuer", base_url), "Endpoints": ""}
         prefix = (
             base_url
             if document["tenantId"] == self.services.runtime.default_tenant_id
@@ -59,7 +60,7 @@ def examples(application: Document, base_url: str, issuer: str) -> Iterator[tupl
     redirect_urls = oauth["authorizedRedirectURLs"]
     values: dict[str, Any] = {
         "base_url": base_url,
-        "client_id": application["id"],
+        "client_id": client_id_of(application),
         "issuer": issuer,
         "redirect_uri": redirect_urls[0] if redirect_urls else "https://app.example.com/callback",
         "has_secret": oauth["clientAuthenticationPolicy"] == "Required",

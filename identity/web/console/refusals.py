@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from identity.call import Call, Document
-from identity.ids import TenantId, parse_id
+from identity.ids import TenantId
+from identity.operations.clients import client_ids
 from identity.operations.clients.dpop_proofs import PresentedDpopProof
 from identity.operations.pages import refusals
 from identity.operations.pages.refusals import ClientRequest, Diagnosis
@@ -52,9 +53,9 @@ class RefusalsHandler(ConsoleHandler):
         text = self.field("request").strip()[:_CHARACTERS]
         pasted = read_request(text)
         request = self.client_request(pasted)
-        client_id = parse_id(refusals.named_client(request))
-        application = await self.find_json(f"/api/application/{client_id}") if client_id else {}
-        if not application:
+        named = await client_ids.find_application(self.services, refusals.named_client(request))
+        application = await self.find_json(f"/api/application/{named['id']}") if named else {}
+        if named is None or not application:
             return self.refusals_page(text, None, "No application that you may see has this client_id.")
         if "grant_type" in request.form or pasted.url.endswith("/token"):
             found = await refusals.of_token_request(self.services, call, request)
@@ -62,7 +63,7 @@ class RefusalsHandler(ConsoleHandler):
             found = await refusals.of_pushed_request(self.services, call, request)
         else:
             found = await refusals.of_authorization_request(self.services, call, request.form)
-        return self.refusals_page(text, found, application_path=f"/admin/applications/{client_id}")
+        return self.refusals_page(text, found, application_path=f"/admin/applications/{named['id']}")
 
     def client_request(self, pasted: PastedRequest) -> ClientRequest:
         """Return the request with its DPoP proof, which is for the URL that was pasted."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from identity.call import Call, Document
+from identity.domain.clients.oauth_settings import client_id_of
 from identity.errors import OAuth2Error
 from identity.ids import unbase64url
 from identity.operations.grants import client_credentials, device_code, password, refresh_token
@@ -118,7 +119,7 @@ def credentials_of(document: Document) -> dict[str, str]:
     if oauth is None:
         return {"client_id": document["clientId"], "client_secret": document["clientSecret"]}
     secret = oauth.get("clientSecret") if oauth["clientAuthenticationPolicy"] != "NotRequired" else None
-    return {"client_id": document["id"], **({"client_secret": secret} if secret else {})}
+    return {"client_id": client_id_of(document), **({"client_secret": secret} if secret else {})}
 
 
 class TryHandler(ResourceHandler):

@@ -110,7 +110,7 @@ class LoginFlowHandler(PageHandler):
 
     def redirect_to_not_registered(self, client: Client, given: Mapping[str, str]) -> Reply:
         """Redirect to the page for unregistered users, with the request, so that another user can log in."""
-        query = {"client_id": client.client_id, **self.request_parameters(given)}
+        query = {"client_id": client.presented_client_id, **self.request_parameters(given)}
         return redirect(redirect_uris.with_query(f"{login.base_path(self)}/authorized-not-registered", query))
 
     async def login_page(self, page: LoginPage, given: Mapping[str, str], *, message: str = "") -> Reply:
@@ -136,7 +136,7 @@ class LoginFlowHandler(PageHandler):
     def redirect_to_page(self, step: IntermediatePage) -> Reply:
         """Redirect to a page before the response, with the secret of its login transaction in a cookie."""
         query = {
-            "client_id": step.client.client_id,
+            "client_id": step.client.presented_client_id,
             "intent": login_transactions.transaction_id_of(step.transaction_secret),
         }
         if step.client.application["universalConfiguration"].get("universal"):
@@ -192,7 +192,8 @@ class TransactionPageHandler(LoginFlowHandler):
     def transaction_parameters(self, transaction: LoginTransaction) -> dict[str, str]:
         """Return the parameters that name a transaction in forms and URLs."""
         client = transaction.client
-        return {"client_id": client.client_id, "tenantId": client.tenant_id, "intent": transaction.transaction_id}
+        query = {"client_id": client.presented_client_id, "tenantId": client.tenant_id}
+        return {**query, "intent": transaction.transaction_id}
 
     def page_url(self, path: str, transaction: LoginTransaction) -> str:
         """Return the URL of a page of the transaction."""

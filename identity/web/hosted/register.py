@@ -92,7 +92,8 @@ class RegisterHandler(LoginFlowHandler):
     ) -> Reply:
         """Return the step after a registration."""
         if isinstance(outcome, EmailSent) and outcome.page_id:
-            query = {**self.request_parameters(given), "client_id": client.client_id, "tenantId": client.tenant_id}
+            query = {**self.request_parameters(given), "client_id": client.presented_client_id}
+            query["tenantId"] = client.tenant_id
             return redirect(f"/email/code/{outcome.page_id}?{urllib.parse.urlencode(query)}")
         if isinstance(outcome, EmailSent):
             return await self.email_sent_page(client, given)

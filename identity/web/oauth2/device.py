@@ -221,7 +221,7 @@ class DeviceHandler(AuthenticatedLoginHandler):
             "login_id": "" if user is None else users.primary_login_id(user),
             "sign_out": _url(self, "logout", client),
         }
-        hidden = [("client_id", client.client_id), ("tenantId", client.tenant_id)]
+        hidden = [("client_id", client.presented_client_id), ("tenantId", client.tenant_id)]
         if "locale" in given:
             hidden.append(("locale", given["locale"]))
         return csrf.form_page(self, "device.html", values, theme, hidden, message=message)
@@ -271,7 +271,7 @@ def _choice(theme: PageTheme, application: Document, scope: str) -> render.Scope
 
 
 def _url(handler: OAuth2Handler, page: str, client: clients.Client) -> str:
-    query = {"client_id": client.client_id, "tenantId": client.tenant_id}
+    query = {"client_id": client.presented_client_id, "tenantId": client.tenant_id}
     return f"{login.base_path(handler)}/{page}?{urllib.parse.urlencode(query)}"
 
 
