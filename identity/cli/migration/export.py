@@ -15,7 +15,7 @@ import click
 Json = dict[str, Any]
 
 _NAMESPACE: Final = uuid.UUID("6d2f3a0e-5a52-4c0b-9f0e-0d6a0f3d7c11")
-_BCRYPT: Final = re.compile(r"\$2[abxy]?\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})")
+_BCRYPT: Final = re.compile(r"\$2[aby]\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,11 +29,17 @@ class Skipped:
 
 @dataclasses.dataclass(slots=True)
 class Export:
-    """Applications, groups and users with their ids; `skipped` are those that cannot be imported."""
+    """Applications, groups and users with their ids; `skipped` are those that cannot be imported.
+
+    Passkeys are those of the passkey import, by the id of their user, as are links: each has the name of its provider
+    in place of the id.
+    """
 
     applications: list[Json] = dataclasses.field(default_factory=list)
     groups: list[Json] = dataclasses.field(default_factory=list)
     users: list[Json] = dataclasses.field(default_factory=list)
+    passkeys: dict[str, list[Json]] = dataclasses.field(default_factory=dict)
+    links: dict[str, list[Json]] = dataclasses.field(default_factory=dict)
     skipped: list[Skipped] = dataclasses.field(default_factory=list)
 
     def skip(self, kind: str, name: str, reason: str) -> None:
