@@ -202,7 +202,7 @@ async def test_export_of_keycloak(identity, service, prepared, tenant_api, brows
     again = (await identity(*arguments)).json
     assert again["created"] == created()
     assert set(reasons(again, "user").values()) == {"exists already", "it is the service account of a client"}
-    assert await found(tenant_api, f"/api/user/{ids['user8']}", "user") == before, "a disabled user is left as he is"
+    assert await found(tenant_api, f"/api/user/{ids['user8']}", "user") == before, "a disabled user is unchanged"
 
 
 def generated(count: int, origin: str) -> tuple[Document, dict[str, Document], dict[str, Passkey]]:
@@ -267,3 +267,50 @@ async def test_every_user_of_an_export_logs_in(identity, service, prepared, api,
             answer = await log_in_with_passkey(tenant_api, party.client_id, user["id"], passkeys[user["id"]])
             logged_in["passkey"] += answer.status_code in {200, 202}
     assert logged_in == {"password": USERS, "code": len(devices), "passkey": len(passkeys)}
+
+
+@pytest.mark.requirement("migrate-4")
+async def test_interrupted_import_is_completed_until_the_user_logs_in(
+    identity, service, prepared, tenant_api, tmp_path
+) -> None:
+    export, _, passkeys = generated(3, service.base_url)
+    user_id = next(iter(passkeys))
+    arguments = ("import", "keycloak", *write(tmp_path, export), "--tenant", prepared["id"], "--json")
+    arguments = (*arguments, "--relying-party-id", "localhost")
+    assert (await identity(*arguments)).json["created"] == created(user=3, passkey=1)
+    for expected in (1, 0):
+        if expected:
+            assert (await tenant_api.delete(f"/api/webauthn?userId={user_id}")).status_code == 200
+        for extra in ("--dry-run",), ():
+            assert (await identity(*arguments, *extra)).json["created"] == created(passkey=expected)
+    user = next(user for user in export["users"] if user["id"] == user_id)
+    assert (await log_in(tenant_api, user["email"])).status_code == 200
+    assert (await tenant_api.delete(f"/api/webauthn?userId={user_id}")).status_code == 200
+    again = (await identity(*arguments)).json
+    assert again["created"] == created()
+    assert set(reasons(again, "passkey").values()) == {"the user exists and has logged in"}
+
+
+@pytest.mark.requirement("migrate-4")
+async def test_taken_client_ids_and_login_ids_of_disabled_users(identity, prepared, tenant_api, tmp_path) -> None:
+    """A second realm has a client with a client_id in use, and a user with the email of a deactivated one."""
+    name, disabled = f"app-{new_id()}", await relying_party.make_user(tenant_api, prepared["id"])
+    assert (await tenant_api.delete(f"/api/user/{disabled['id']}")).status_code == 200
+    taken = {"application": {"name": new_id(), "oauthConfiguration": {"clientId": name}}}
+    assert (await tenant_api.post("/api/application", json=taken)).status_code == 200
+    client = {"id": new_id(), "clientId": name, "redirectUris": ["/callback"], "rootUrl": "https://app.example.com/"}
+    uuid_client = {"id": new_id(), "clientId": new_id(), "redirectUris": []}
+    realm = {
+        "clients": [client, uuid_client],
+        "roles": {},
+        "users": [{"id": new_id(), "username": new_id(), "email": disabled["email"]}],
+    }
+    files = write(tmp_path, realm)
+    done = (await identity("import", "keycloak", *files, "--tenant", prepared["id"], "--json")).json
+    assert done["created"] == created(application=2)
+    assert reasons(done, "user") == {disabled["email"]: "exists already"}
+    assert client["id"] in reasons(done, "client_id")[name]
+    oauth = (await found(tenant_api, f"/api/application/{client['id']}", "application"))["oauthConfiguration"]
+    assert oauth["clientId"] == client["id"]
+    assert oauth["authorizedRedirectURLs"] == ["https://app.example.com/callback"]
+    assert await found(tenant_api, f"/api/application/{uuid_client['clientId']}", "application")

@@ -153,6 +153,7 @@ async def test_document_is_cached_by_its_unique_members(both, monkeypatch) -> No
     await add(grants, made)
     for _ in range(2):
         assert await entities.find_cached_where_across_tenants({"clientId": "one"}) == one
+        assert entities.peek_where({"clientId": "one"}) == one
         assert await entities.find_cached_where(ONE, {"clientId": "one"}) == one
         assert await grants.find_cached_where(ONE, of) == made
         monkeypatch.setattr(entities, "_load", _must_not_load)
@@ -161,6 +162,7 @@ async def test_document_is_cached_by_its_unique_members(both, monkeypatch) -> No
     assert await grants.find_cached_where(OTHER, of) is None
     renamed = {**one, "clientId": "two", "lastUpdateInstant": 2}
     await entities.replace(ONE, renamed, 1)
+    assert entities.peek_where({"clientId": "one"}) is None
     assert await entities.find_cached_where_across_tenants({"clientId": "one"}) is None
     await entities.replace(OTHER, {**other, "clientId": "one", "lastUpdateInstant": 2}, 1)
     assert (await entities.find_cached_where_across_tenants({"clientId": "one"}) or {})["id"] == other["id"]

@@ -9,8 +9,8 @@ from typing import Any, Final
 from identity.cli.migration.export import (
     Export,
     Json,
-    bcrypt_members,
     objects,
+    phc_members,
     redirect_urls,
     stable_id,
     without_empty,
@@ -75,9 +75,9 @@ def _add_user(export: Export, user_id: str, row: Json) -> None:
     flags = {"active": not row.get("blocked", False), "verified": bool(row.get("email_verified", False))}
     password: Json = {}
     if text := row.get("passwordHash"):
-        password = bcrypt_members(text) or {}
+        password = phc_members(str(text)) or {}
         if not password:
-            export.skip("password", name, "the hash is not bcrypt")
+            export.skip("password", name, "the hash is neither bcrypt nor another PHC string")
     elif user_id.startswith("auth0|"):
         export.skip("password", name, "the files have no passwordHash of the user")
     export.users.append(

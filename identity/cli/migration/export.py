@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import click
 
+from identity.domain.passwords import phc_strings
+
 Json = dict[str, Any]
 
 _NAMESPACE: Final = uuid.UUID("6d2f3a0e-5a52-4c0b-9f0e-0d6a0f3d7c11")
-_BCRYPT: Final = re.compile(r"\$2[aby]\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,12 +75,13 @@ def stable_id(source: str, value: str) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{source}:{value}"))
 
 
-def bcrypt_members(text: str) -> Json | None:
-    """Return the password members of a bcrypt hash, or None if the text is none."""
-    found = _BCRYPT.fullmatch(text)
-    if found is None:
+def phc_members(text: str) -> Json | None:
+    """Return the password members of a bcrypt hash or another PHC string, or None if it is not supported."""
+    try:
+        phc_strings.parse(text)
+    except ValueError:
         return None
-    return {"encryptionScheme": "bcrypt", "factor": int(found[1]), "salt": found[2], "password": found[3]}
+    return {"encryptionScheme": phc_strings.SCHEME, "password": text}
 
 
 def redirect_urls(export: Export, name: str, urls: Iterable[str]) -> list[str]:
