@@ -70,7 +70,8 @@ def members(
             elif kind in {"otp", "totp"}:
                 methods.append(_authenticator(credential))
             elif kind in _PASSKEYS:
-                export.passkeys.setdefault(user_id, []).append(_passkey(credential, user_id, policies[kind]))
+                passkey = _passkey(credential, user_id, policies[kind])
+                export.passkeys.setdefault(user_id, []).append(passkey)
             else:
                 export.skip("credential", name, f"credentials of the type {kind} are not imported")
         except NotImportableError as error:
