@@ -242,6 +242,22 @@ async def test_it_is_unique_among_applications_and_entities_of_the_instance(api,
 
 
 @pytest.mark.requirement("migrate-2")
+async def test_of_an_application_and_an_entity_one_gets_a_client_id(api, tenant) -> None:
+    """No index covers both collections."""
+    kind = await make_type(api)
+
+    async def race(wanted: str) -> list[int]:
+        entity = {"name": new_id(), "type": {"id": kind["id"]}, "clientId": wanted}
+        answers = await asyncio.gather(
+            create(api, tenant["id"], wanted), api.post("/api/entity", json={"entity": entity})
+        )
+        return sorted(answer.status_code for answer in answers)
+
+    for _ in range(4):
+        assert await asyncio.gather(*(race(f"raced-{new_id()}") for _ in range(8))) == [[200, 400]] * 8
+
+
+@pytest.mark.requirement("migrate-2")
 async def test_of_64_racers_one_gets_a_client_id(api, tenant) -> None:
     wanted = f"raced-{new_id()}"
     type_id = (await make_type(api))["id"]
