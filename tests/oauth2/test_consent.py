@@ -287,7 +287,7 @@ async def test_page_has_a_strict_content_security_policy(rp, browser):
     policy = dict(part.split(" ", 1) for part in shown.headers["Content-Security-Policy"].split("; "))
     assert policy["script-src"] == "'self'"
     assert policy["frame-ancestors"] == "'none'"
-    assert policy["form-action"] == "'self' https://app.example.com"
+    assert policy["form-action"] == "'self' https://app.example.com https:"
     assert shown.headers["X-Frame-Options"] == "DENY"
     assert shown.headers["Cache-Control"] == "no-store"
 

@@ -419,6 +419,6 @@ async def test_intermediate_pages_return_to_the_callback(party, browser) -> None
     form = page(asked).forms[0]
     sources = asked.headers["Content-Security-Policy"].partition("form-action")[2].split(";")[0].split()
     origin = "/".join(APP.split("/")[:3])
-    assert sources == ["'self'", str(asked.url.copy_with(path="/", query=None)).rstrip("/"), origin]
+    assert sources == ["'self'", str(asked.url.copy_with(path="/", query=None)).rstrip("/"), origin, "https:"]
     answer = await browser.post(form["action"], data={**form["fields"], "action": "allow"})
     assert location(await browser.get(answer.headers["Location"])) == (APP, {"state": "s"})

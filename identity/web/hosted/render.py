@@ -222,11 +222,12 @@ def _form_targets(url: str, theme: PageTheme) -> tuple[str, ...]:
     Browsers apply form-action to every redirect after a form, so that the sources include those to which the URL
     redirects: the application behind the hosted backend, and the sources that the operator configured.
     """
+    if url.startswith("/"):
+        return ("'self'",)
     is_backend = urllib.parse.urlsplit(url).path == first_party_redirects.HOSTED_BACKEND_PATH
     behind = [_origin(each) for each in theme.redirect_uris] if is_backend else []
-    own = () if url.startswith("/") else (_origin(url),)
-    sources = ("'self'", *own, *(each for each in behind if each != "'none'"), *theme.form_action_sources)
-    return tuple(dict.fromkeys(sources))
+    named = (each for each in behind if each != "'none'")
+    return tuple(dict.fromkeys(("'self'", _origin(url), *named, *theme.form_action_sources)))
 
 
 def _policy(
