@@ -56,8 +56,8 @@ fuzz: debian-test $(VENV)/.installed-test  ## send FUZZ_REQUESTS (20000) generat
 boundary: debian-test $(VENV)/.installed-test  ## run BOUNDARY_SEQUENCES (20000) of calls against administrators, with BOUNDARY_SEED
 	@BOUNDARY_SEQUENCES=$(BOUNDARY_SEQUENCES) BOUNDARY_SEED=$(BOUNDARY_SEED) $(PYTHON) -m pytest -q -s tests/boundary
 
-clients: debian-test $(VENV)/.installed-test  ## generate a client of the whole API, compile and use it
-	@ALL_CLIENTS=1 $(PYTHON) -m pytest -q tests/clients/test_generated_clients.py
+clients: debian-test $(VENV)/.installed-test  ## call the API with every official client, and with a generated one
+	@ALL_CLIENTS=1 $(PYTHON) -m pytest -q tests/clients/test_generated_clients.py tests/clients/test_journeys.py
 
 keycloak: debian-test $(VENV)/.installed-test  ## log in through Keycloak, which Maven downloads, as the identity provider
 	@KEYCLOAK=1 $(PYTHON) -m pytest -q tests/federation/test_keycloak.py

@@ -33,6 +33,8 @@ def coerce(node: Mapping[str, Any], value: Any) -> Any:
 def _from_text(node: Mapping[str, Any], text: str) -> Any:
     if "x-from-text" in node:
         return {node["x-from-text"]: text}
+    if text in node.get("x-names", {}):
+        return node["x-names"][text]
     kind, stripped = node.get("type"), text.strip()
     if kind == "boolean":
         return _BOOLEANS.get(stripped.lower(), text)

@@ -8,6 +8,7 @@ Beyond JSON Schema 2020-12 the files use annotations of our own on properties:
     x-errors        keyword -> kind of the error code, where the default of `schema_errors` does not fit
     x-errors-here   kind: every error inside this property is reported for it, once, with this kind
     x-zero-is-null  true: the number 0 counts as absent
+    x-names         name -> number: a text that is one of the names is read as its number
     x-from-text     name: a text is read as an object with this one member
     x-single-item   true: a value that is not an array is read as an array of it
 

@@ -15,6 +15,8 @@ from identity.errors import Invalid
 
 MAXIMUM_DEPTH = 40
 _MAXIMUM_INTEGER = 2**63 - 1
+_MAXIMUM_IN_JAVASCRIPT = "9223372036854776000"
+"""How JavaScript writes the maximum, which the published API uses for times without end."""
 
 # Possessive, and matches a text without an end as well, so that no body makes it backtrack.
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -130,6 +132,8 @@ def _check_text(text: str) -> None:
 
 
 def _integer(digits: str) -> int:
+    if digits == _MAXIMUM_IN_JAVASCRIPT:
+        return _MAXIMUM_INTEGER
     if len(digits) > 20 or abs(int(digits)) > _MAXIMUM_INTEGER:
         raise RefusedError("a number does not fit into 64 bits")
     return int(digits)

@@ -227,6 +227,15 @@ async def test_depth_and_numbers_at_limit_are_preserved(api) -> None:
     assert (await webhook(api, data=data))["data"] == data
 
 
+async def test_largest_integer_as_javascript_writes_it_is_read_as_the_largest(api) -> None:
+    content = {"webhook": {**HOOK, "data": {"most": 2**63 - 1}}}
+    written = json.dumps(content).replace(str(2**63 - 1), "9223372036854776000").encode()
+    made = await api.post("/api/webhook", content=written, headers=JSON)
+    assert made.json()["webhook"]["data"] == {"most": 2**63 - 1}
+    beyond = written.replace(b"9223372036854776000", b"9223372036854776001")
+    assert codes(await api.post("/api/webhook", content=beyond, headers=JSON)) == {"[invalidJSON]"}
+
+
 async def test_integers_may_be_written_as_floats_only(api) -> None:
     content = b'{"webhook": {"url": "https://example.com", "connectTimeout": 1000.0, "readTimeout": 2e3}}'
     made = await api.post("/api/webhook", content=content, headers=JSON)

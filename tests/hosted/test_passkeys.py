@@ -57,6 +57,13 @@ async def add(key: httpx.AsyncClient, user_id: str, origin: str, **members: Any)
     return made
 
 
+@pytest.mark.parametrize("name", ["ES256", "SHA256withECDSA"])
+async def test_algorithm_is_imported_by_the_names_of_the_official_clients(rp, key, origin, name) -> None:
+    made = await add(key, rp.user["id"], origin, algorithm=name)
+    stored = (await key.get("/api/webauthn", params={"userId": rp.user["id"]})).json()["credentials"]
+    assert [(credential["credentialId"], credential["algorithm"]) for credential in stored] == [(made.id, -7)]
+
+
 @pytest.fixture
 async def passkey(rp: RelyingParty, key: httpx.AsyncClient, origin: str) -> Passkey:
     return await add(key, rp.user["id"], origin)

@@ -33,12 +33,16 @@ class ChangePasswordHandler(LoginApiHandler):
 
     @endpoint(
         access=Access.KEY_OR_BEARER,
-        query={**_ADDRESS, "loginId": "text", "loginIdTypes": "texts"},
+        query={**_ADDRESS, "loginId": "text", "loginIdTypes": "texts", "username": "text"},
         answer={200: None, 404: None},
     )
     async def get(self, call: Call) -> Reply:
-        """Check whether a user can change the password without a trust token."""
-        login_id, types = self.query().get("loginId"), self.texts("loginIdTypes")
+        """Check whether a user can change the password without a trust token.
+
+        Official clients before 1.62 send the login id as `username`.
+        """
+        login_id = self.query().get("loginId") or self.query().get("username")
+        types = self.texts("loginIdTypes")
         call = login_responses.with_stated_ip_address(call, self.query())
         await password_api.check_user(self.services, call, self.token(), login_id, types)
         return Reply()
