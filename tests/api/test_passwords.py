@@ -496,7 +496,7 @@ async def test_password_change_with_second_factor_requires_trust_token(scenario:
     by_login_id = await scenario.key.get("/api/user/change-password", params={"loginId": user["email"]})
     assert codes(by_login_id) == required
     by_username = await scenario.key.get("/api/user/change-password", params={"username": user["email"]})
-    assert codes(by_username) == required, "the name that official clients before 1.62 send"
+    assert codes(by_username) == required, "the name that official clients before 1.61 send"
     assert codes(await scenario.change(change_id)) == required
     assert codes(await scenario.change(change_id, trustToken="guess")) == {"trustToken": ["invalid"]}
     token = await trust_token(scenario, user, "the challenge")

@@ -39,7 +39,7 @@ class ChangePasswordHandler(LoginApiHandler):
     async def get(self, call: Call) -> Reply:
         """Check whether a user can change the password without a trust token.
 
-        Official clients before 1.62 send the login id as `username`.
+        Official clients before 1.61 send the login id as `username`.
         """
         login_id = self.query().get("loginId") or self.query().get("username")
         types = self.texts("loginIdTypes")
