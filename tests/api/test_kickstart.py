@@ -176,6 +176,16 @@ async def test_json_file_with_all_kinds_of_requests(build: Build) -> None:
             assert [t["id"] for t in (await scoped.get("/api/tenant")).json()["tenants"]] == [other]
 
 
+async def test_default_tenant_may_be_created_by_its_id(build: Build) -> None:
+    body = {"tenant": {"id": "#{defaultTenantId}", "name": "Acme", "issuer": "acme.com"}}
+    request = {"method": "POST", "url": "/api/tenant/#{defaultTenantId}", "tenantId": TENANT, "body": body}
+    kickstart = {"variables": {"defaultTenantId": TENANT}, "apiKeys": [{"key": KEY}], "requests": [request]}
+    async with build(kickstart=json.dumps(kickstart)) as service, client(service) as api:
+        (tenant,) = (await api.get("/api/tenant")).json()["tenants"]
+        assert (tenant["id"], tenant["name"], tenant["issuer"]) == (TENANT, "Acme", "acme.com")
+        assert tenant["jwtConfiguration"]["accessTokenKeyId"]
+
+
 @pytest.mark.requirement("core-13-2")
 async def test_random_default_tenant_id_is_consistent(build: Build) -> None:
     kickstart = f"""

@@ -1,6 +1,7 @@
 """The journeys of the official clients, unmodified: what their users do, with every method that the API publishes.
 
-The suite runs the Python client, and the newest TypeScript client where node is installed. `make clients` runs all.
+The suite runs the Python client, and the newest TypeScript client where node is installed. `make clients` runs all. The
+environment variable JOURNEYS names a folder that receives a line of JSON per call, in a file for each client.
 """
 
 from __future__ import annotations

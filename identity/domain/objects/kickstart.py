@@ -5,7 +5,8 @@ r"""Reading a kickstart file: the published format, as YAML or JSON, with its ex
     @{file}        a text file as a string, `&{file}` a JSON or YAML file as a value
     \#{ \@{ \&{   the same characters, escaped
 
-A `url` may leave out its leading slash. Beyond the published format: YAML, `SECRET()`, `BASE_URL`, and `announce`, a
+A `url` may leave out its leading slash. A request that creates the default tenant, which exists from the beginning,
+changes it instead. Beyond the published format: YAML, `SECRET()`, `BASE_URL`, and `announce`, a
 map of texts that the operator is shown once at first start.
 """
 
@@ -32,6 +33,7 @@ _WHOLE_FILE = re.compile(r"&\{([^{}]+)\}")
 _METHODS = frozenset({"POST", "PUT", "PATCH"})
 _MAXIMUM_INCLUSIONS = 20
 _DEFAULT_TENANT = "defaultTenantId"
+_PREDEFINED_TENANT = "FUSIONAUTH_TENANT_ID"
 _INTEGER = {"type": "integer"}
 
 
@@ -95,7 +97,7 @@ class Source:
             self._variables[str(name)] = self._expanded(_text(value))
         if _DEFAULT_TENANT in self._variables:
             # The value of the first evaluation: a random one would differ now.
-            self._variables[_DEFAULT_TENANT] = predefined["FUSIONAUTH_TENANT_ID"]
+            self._variables[_DEFAULT_TENANT] = predefined[_PREDEFINED_TENANT]
         api_keys = [self._api_key(number, raw) for number, raw in enumerate(self._member("apiKeys", list, []), start=1)]
         _require_first_key(api_keys)
         requests = [
@@ -131,6 +133,8 @@ class Source:
         url = url if url.startswith("/") else f"/{url}"
         if url == "/" or url.startswith("//") or _SCHEME.match(url):
             raise StartupError(f"kickstart: {where}: the url [{url}] must be a path, such as /api/application.")
+        if method == "POST" and url == f"/api/tenant/{self._variables.get(_PREDEFINED_TENANT)}":
+            method = "PATCH"
         content_type, tenant_id = str(request.get("contentType", "application/json")), request.get("tenantId")
         return Request(
             number, method, url, None if tenant_id is None else str(tenant_id), content_type, _json(request, where)
