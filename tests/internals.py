@@ -57,6 +57,12 @@ def store(service: app.Service, name: str) -> Any:
     return next(getattr(place, name) for place in places if hasattr(place, name))
 
 
+def worker(service: app.Service, name: str) -> Any:
+    """The worker of a class with this name, also one that is started with the other senders."""
+    workers = [each for part in service._parts.workers for each in (part, *getattr(part, "_senders", ()))]
+    return next(each for each in workers if type(each).__name__ == name)
+
+
 def schemas(service: app.Service) -> Schemas:
     """The compiled schemas."""
     return service.services.schemas

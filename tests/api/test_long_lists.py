@@ -23,7 +23,14 @@ async def many(service, tenant, tenant_api):
     made = (await tenant_api.post("/api/application", json={"application": {"name": "x"}})).json()["application"]
     await tenant_api.delete(f"/api/application/{made['id']}?hardDelete=true")
     rows = [
-        {**made, "id": new_id(), "name": f"{n}", "active": n % 2 == 0, "insertInstant": 10_000 - n}
+        {
+            **made,
+            "id": new_id(),
+            "name": f"{n}",
+            "active": n % 2 == 0,
+            "insertInstant": 10_000 - n,
+            "oauthConfiguration": {**made["oauthConfiguration"], "clientId": new_id()},
+        }
         for n in range(2 * COUNT)
     ]
     await asyncio.gather(*(internals.store(service, "applications").insert(tenant["id"], row) for row in rows))

@@ -77,7 +77,7 @@ async def test_the_client_asks_for_features(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         status = successful(client.retrieve_reactor_status())["status"]
         assert (status["licensed"], status["entityManagement"]) == (True, "ACTIVE")
-        assert successful(client.retrieve_reactor_metrics()) == {"metrics": {"breachedPasswordMetrics": {}}}
+        assert successful(client.retrieve_reactor_metrics())["metrics"].keys() == {"breachedPasswordMetrics"}
         successful(client.activate_reactor({"licenseId": "any"}))
         successful(client.regenerate_reactor_keys())
         successful(client.deactivate_reactor())
@@ -100,7 +100,7 @@ async def test_the_client_asks_how_the_service_is(service: app.Service) -> None:
     def work(client: FusionAuthClient) -> None:
         successful(client.retrieve_system_health())
         assert successful(client.retrieve_system_status()) in ({}, None)
-        assert successful(client.retrieve_system_status_using_api_key())["version"] == "1.50.0"
-        assert successful(client.retrieve_version()) == {"version": "1.50.0"}
+        assert successful(client.retrieve_system_status_using_api_key())["version"] == "1.69.0"
+        assert successful(client.retrieve_version()) == {"version": "1.69.0"}
 
     await with_client(service, work)

@@ -23,7 +23,7 @@ from tests import npm
 from tests.authenticator import RELYING_PARTY
 from tests.clients.journeys import configuration, logins, users
 from tests.clients.journeys.clients import Answer, Client, Journey, PythonClient, started
-from tests.conftest import MANAGER_KEY, SUPER_KEY, ShiftedClock, checking_client
+from tests.conftest import MANAGER_KEY, SUPER_KEY, Build, ShiftedClock, checking_client
 from tests.mailbox import Mailbox
 from tests.mailbox import receiving as receiving_mail
 from tests.receiver import receiving
@@ -188,6 +188,13 @@ def beginning(service: app.Service) -> logins.Begin:
             return str(answer.json()["user_code"])
 
     return begin
+
+
+@pytest.fixture(scope="module")
+async def service(build: Build, session_clock: ShiftedClock) -> AsyncIterator[app.Service]:
+    """A service of its own: a journey makes the one provider of each type that an instance may have."""
+    async with build(clock=session_clock) as running:
+        yield running
 
 
 @pytest.mark.parametrize("opened", CLIENTS)

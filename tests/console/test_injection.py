@@ -125,7 +125,8 @@ async def test_texts_of_every_object_are_only_text_on_every_screen(
     screen = f"{layout.screen}/{document['id']}"
     tabs = [f"{screen}/tab/{tab.name}" for tab in layout.tabs]
     pages = [f"{screen}/{name}" for name in layout.pages]
-    actions = [f"{screen}/{action.address}" for action in layout.actions if not action.keys]
+    shown_actions = [action for action in layout.actions if not (action.keys or action.address.endswith(".json"))]
+    actions = [f"{screen}/{action.address}" for action in shown_actions]
     shown = False
     for each in (
         layout.screen,

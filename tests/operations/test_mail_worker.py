@@ -239,7 +239,7 @@ async def test_interrupted_smtp_session_returns_its_mail(build) -> None:
             await mails_of_tenant.configure(mailbox)
             await mails_of_tenant.send()
             await mailbox.until(lambda: mailbox.connections == 1)
-            worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+            worker = internals.worker(service, "MailWorker")
             worker._stop_seconds = 0.05
             await worker.stop()
             (row,) = await mails_of_tenant.waiting()
@@ -265,7 +265,7 @@ async def test_slow_server_of_one_tenant_does_not_delay_others(build) -> None:
             await hasty.send()
         await quick.wait_for(4)
         assert slow.connections == 2
-        worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+        worker = internals.worker(service, "MailWorker")
         worker._stop_seconds = 0.05
 
 
@@ -441,7 +441,7 @@ async def test_mail_that_a_stopping_process_is_just_leasing_is_handed_back(build
         await mails_of_tenant.configure(mailbox)
         await mails_of_tenant.send()
         await leased.wait()
-        worker = next(one for one in service._parts.workers if type(one).__name__ == "MailWorker")
+        worker = internals.worker(service, "MailWorker")
         stopping = asyncio.create_task(worker.stop())
         while not worker._loops[0].done():
             await asyncio.sleep(0)

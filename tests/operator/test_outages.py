@@ -323,6 +323,8 @@ async def test_log_has_one_entry_about_an_outage_and_not_one_for_each_request(
     handlers, level = root.handlers[:], root.level
     stream = io.StringIO()
     logs.configure("info", "json", stream)
+    # The loggers of modules would keep this configuration, also for the tests after this one.
+    structlog.configure(cache_logger_on_first_use=False)
     try:
         relay[0].refusal = b"CLUSTERDOWN for a test"
         body = {"applicationId": rp.client_id, "loginId": rp.login_id}

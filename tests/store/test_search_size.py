@@ -210,6 +210,8 @@ async def test_every_criterion_is_found_in_an_index(filled, name, tenant_id) -> 
     for criterion, kind in rules.criteria.items():
         if kind == "exact" and criterion.endswith("Id") and criterion != "tenantId":
             continue  # a made-up value is refused; the next test has them
+        if kind == "flag":
+            continue  # read with the rows of the default order
         value = ONE if kind == "tenants" or criterion == "tenantId" else "value 0" if kind == "exact" else RARE
         total, length = await run(filled[name], tenant_id, {criterion: value})
         assert total
