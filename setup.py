@@ -111,6 +111,8 @@ setup(
         "python-multipart>=0.0.32,<0.1",
         "MarkupSafe>=3,<4",
         "prometheus-client>=0.23,<1",
+        # Parses the heads of requests (llhttp).
+        "httptools>=0.8,<1",
         "uvloop>=0.22,<1; platform_system != 'Windows'",
         "orjson>=3.11,<4",
         "structlog>=25.5,<27",

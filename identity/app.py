@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import Any
 
 import structlog
-import tornado.httpserver
 import tornado.netutil
 import tornado.web
 
@@ -76,7 +75,7 @@ class Service:
         self._role = role
         self._parts = parts
         self._source = source
-        self._server: tornado.httpserver.HTTPServer | None = None
+        self._server: http_server.Server | None = None
         self.port: int | None = None
         self.base_url = ""
         self.monitoring_url = ""
@@ -108,7 +107,7 @@ class Service:
         for worker in self._parts.workers:
             await worker.start()
         if sockets:
-            self._server = http_server.serving(served, settings, web.body_limits(self.services))
+            self._server = http_server.Server(served, settings, web.body_limits(self.services))
             self._server.add_sockets(sockets)
 
     def _sockets(self) -> list[socket.socket]:
@@ -159,7 +158,7 @@ class Service:
     @contextlib.asynccontextmanager
     async def _private_server(self, application: tornado.web.Application) -> AsyncIterator[str]:
         """Serve requests on a free port of the loopback interface; provide its URL."""
-        local = http_server.serving(application, self.services.config.server, web.body_limits(self.services))
+        local = http_server.Server(application, self.services.config.server, web.body_limits(self.services))
         sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
         local.add_sockets(sockets)
         try:

@@ -1,7 +1,4 @@
-"""The HTTP server below the application: the checks before a handler receives the request.
-
-Beyond Tornado's own checks (both lengths at once, malformed lengths, folded headers, several hosts) it refuses heads
-with bare line feeds, which proxies interpret differently, and responds to requests that are too large with a body.
+"""The HTTP server below the application: its connections, and the limits of bodies.
 
 The body of a caller without authority is small: parsing a megabyte of JSON or of fields occupies the event loop for
 up to a second. Authority is an API key, a session of the console or the token of a SCIM client, verified before the
@@ -14,18 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import orjson
-import tornado.httpserver
 import tornado.web
-from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
     HTTPHeaders,
-    HTTPInputError,
     HTTPMessageDelegate,
     ParseBodyConfig,
     ParseMultipartConfig,
@@ -33,7 +26,6 @@ from tornado.httputil import (
     ResponseStartLine,
     set_parse_body_config,
 )
-from tornado.iostream import IOStream, StreamClosedError
 
 from identity.config.sections import Server as Settings
 from identity.domain.scim import errors as scim_errors
@@ -42,27 +34,15 @@ from identity.services import Services
 from identity.store.outages import OUTAGES
 from identity.web import accepting, authentication
 from identity.web.accepting import Accepting
+from identity.web.http_connection import Connection
+from identity.web.http_exchange import Exchange
 from identity.web.response import errors_body
 
 # A body that is too large is read and discarded up to this size: closing while the client sends would reset the
 # connection, and the client would not receive the response.
 _DRAINED_BYTES = 8 * 2**20
 
-_MAXIMUM_COOKIES: Final = 100
-_MAXIMUM_COOKIE_BYTES: Final = 32_768
-"""The limits of the cookies of a request. Parsing thousands occupies the event loop; nginx passes 32 kB."""
-_COOKIES = re.compile(rb"\r\ncookie[ \t]*:([^\r\n]*)", re.IGNORECASE)
-
-_HEAD_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n"
-    b"X-Content-Type-Options: nosniff\r\n\r\n"
-)
-
-# Proxies differ in which of several lengths they use, even if they are equal (RFC 9112 section 6.3).
-_LENGTHS = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
-_LENGTH_LIST = re.compile(rb"\r\ncontent-length[ \t]*:[^\r\n]*,", re.IGNORECASE)
-
-ReadHead = Callable[..., asyncio.Future[bytes]]
+_ORDINARY_BODY_SECONDS: Final = 30.0
 LARGE_BODY_PATHS: Final = frozenset({"/api/user/import", "/api/user/refresh-token/import"})
 BODY_SECONDS: Final = 300
 """The time in which a large body must arrive."""
@@ -71,95 +51,62 @@ IsPermitted = Callable[[Services, HTTPHeaders], Awaitable[bool]]
 """Returns whether the sender of a request has the authority for it."""
 
 
-def serving(application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> Server:
-    """Return a server with the configured limits; `client_address` reads forwarded headers, so xheaders is off."""
-    # The import of users on the console, which accepts a file, parses it itself after these limits.
-    set_parse_body_config(ParseBodyConfig(multipart=ParseMultipartConfig(enabled=False)))
-    server = Server(
-        application,
-        xheaders=False,
-        max_header_size=settings.max_header_bytes,
-        idle_connection_timeout=settings.idle_seconds,
-        body_timeout=30,
-    )
-    server.large = large
-    return server
+class Server:
+    """Accepts connections, and passes their requests to the application, bounded by the size of their bodies."""
 
-
-class Server(tornado.httpserver.HTTPServer):
-    """Tornado's server with stricter checks of request heads, and error bodies for requests that are too large."""
-
-    large: LargeBodyLimit
+    def __init__(self, application: tornado.web.Application, settings: Settings, large: LargeBodyLimit) -> None:
+        # The import of users on the console, which accepts a file, parses it itself after these limits.
+        set_parse_body_config(ParseBodyConfig(multipart=ParseMultipartConfig(enabled=False)))
+        self._application = application
+        self._large = large
+        self._maximum_connections = accepting.maximum_connections()
+        self._listeners: list[tuple[socket.socket, Accepting]] = []
+        self._openings: set[asyncio.Task[Any]] = set()
+        self.max_head_bytes = settings.max_header_bytes
+        self.idle_seconds = settings.idle_seconds
+        self.body_seconds = _ORDINARY_BODY_SECONDS
+        self.connections: set[Connection] = set()
 
     def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Accept connections on these sockets as long as there are file descriptors for them."""
-        maximum = accepting.maximum_connections()
         for listener in sockets:
-            self._sockets[listener.fileno()] = listener
-            handler = Accepting(listener, self._handle_connection, lambda: len(self._connections) < maximum)
-            self._handlers[listener.fileno()] = handler.stop
+            self._listeners.append((listener, Accepting(listener, self._open, self._has_room)))
 
-    def handle_stream(self, stream: IOStream, address: Any) -> None:
-        """Read every head of this connection through `_read_head`, and send each response at once."""
-        read: Any = stream.read_until_regex
-        stream.read_until_regex = functools.partial(_read_head, stream, read)  # type: ignore[method-assign]
-        stream.set_nodelay(True)
-        # Tornado changes the option twice for each request.
-        stream.set_nodelay = _keep_nodelay  # type: ignore[method-assign]
-        super().handle_stream(stream, address)
+    def _has_room(self) -> bool:
+        return len(self.connections) + len(self._openings) < self._maximum_connections
 
-    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-        """Limit the body of this request while it arrives."""
-        return _Bounded(super().start_request(server_conn, request_conn), request_conn, self.large)
+    def _open(self, accepted: socket.socket, _address: object) -> None:
+        """Serve an accepted connection."""
+        accepted.setblocking(False)
+        loop = asyncio.get_running_loop()
+        opening = loop.create_task(loop.connect_accepted_socket(functools.partial(Connection, self), accepted))
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
 
+    def stop(self) -> None:
+        """Accept no more connections."""
+        for listener, accepting_connections in self._listeners:
+            accepting_connections.stop()
+            listener.close()
+        self._listeners.clear()
 
-def _keep_nodelay(value: bool) -> None:
-    """Leave TCP_NODELAY set: a response is one write, or one for each piece of a stream."""
+    async def close_all_connections(self) -> None:
+        """Close the connections at once."""
+        connections = list(self.connections)
+        for connection in connections:
+            connection.abort()
+        for connection in connections:
+            await connection.closed
 
-
-def _read_head(stream: IOStream, read: ReadHead, regex: bytes, max_bytes: int) -> asyncio.Future[bytes]:
-    """Return the head of a request; one of up to twice the maximum is refused with 431.
-
-    A coroutine would make Tornado start a task for each request.
-    """
-    checked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def check(head: asyncio.Future[bytes]) -> None:
-        if checked.cancelled():
-            return
-        try:
-            checked.set_result(_checked_head(stream, head.result(), max_bytes))
-        except Exception as error:  # noqa: BLE001 (raised to the reader)
-            checked.set_exception(error)
-
-    read(regex, max_bytes=2 * max_bytes).add_done_callback(check)
-    return checked
-
-
-def _checked_head(stream: IOStream, head: bytes, max_bytes: int) -> bytes:
-    """Return a valid head. Raises HTTPInputError, and StreamClosedError for one that is too large."""
-    if len(head) > max_bytes or _has_excessive_cookies(head):
-        stream.write(_HEAD_TOO_LARGE).add_done_callback(lambda _: stream.close())
-        raise StreamClosedError
-    if head.count(b"\n") != head.count(b"\r\n"):
-        raise HTTPInputError("a line of the head ends without a carriage return")
-    if len(_LENGTHS.findall(head)) > 1 or _LENGTH_LIST.search(head):
-        raise HTTPInputError("the head has more than one content length")
-    return head
-
-
-def _has_excessive_cookies(head: bytes) -> bool:
-    if len(head) <= _MAXIMUM_COOKIE_BYTES and head.count(b";") < _MAXIMUM_COOKIES:
-        return False
-    cookies = _COOKIES.findall(head)
-    count = sum(line.count(b";") + 1 for line in cookies)
-    return count > _MAXIMUM_COOKIES or sum(map(len, cookies)) > _MAXIMUM_COOKIE_BYTES
+    def start_request(self, exchange: Exchange) -> HTTPMessageDelegate:
+        """Return the application, which receives no body that is too large."""
+        return _Bounded(self._application.start_request(exchange, exchange), exchange, self._large)
 
 
 class _Bounded(HTTPMessageDelegate):
     """Passes a request on, or responds with 413 if its body is too large."""
 
-    def __init__(self, inner: HTTPMessageDelegate, connection: HTTP1Connection, large: LargeBodyLimit) -> None:
+    def __init__(self, inner: HTTPMessageDelegate, connection: Exchange, large: LargeBodyLimit) -> None:
         self._inner = inner
         self._connection = connection
         self._large = large
@@ -173,7 +120,6 @@ class _Bounded(HTTPMessageDelegate):
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
-        self._connection.set_max_body_size(2**62)
         self._is_scim = isinstance(start_line, RequestStartLine) and start_line.path.startswith("/api/scim/")
         if not isinstance(start_line, RequestStartLine) or not self._large.exceeds(self._max_bytes, headers):
             return self._begin(start_line, headers)
@@ -193,21 +139,14 @@ class _Bounded(HTTPMessageDelegate):
         if release is not None:
             self._release = release
             self._max_bytes = self._large.bytes
-            self._connection.set_body_timeout(BODY_SECONDS)
-            finish = self._connection.finish
-
-            def finished() -> None:
-                release()
-                finish()
-
-            self._connection.finish = finished  # type: ignore[method-assign]
+            self._connection.body_seconds = BODY_SECONDS
+            self._connection.on_finish = release
             if self._is_closed:
                 release()
         elif await self._large.has_authority(start_line, headers):
             self._max_bytes = self._large.ordinary_bytes
 
     def _begin(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> Awaitable[None] | None:
-        # Tornado refuses malformed lengths when it reads the body.
         length = headers.get("Content-Length", "")
         if length.isdecimal() and int(length[:19]) > self._farthest:
             self._refuse({"Connection": "close"})
